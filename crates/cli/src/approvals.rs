@@ -39,10 +39,7 @@ fn resolve_id(client: &Client, prefix: String) -> Result<String, CliError> {
     if !(MIN_PREFIX_LENGTH..APPROVAL_ID_LENGTH).contains(&prefix.len()) {
         return Ok(prefix);
     }
-    let query = [
-        ("status", "pending".to_owned()),
-        ("limit", "1000".to_owned()),
-    ];
+    let query = [("status", "pending"), ("limit", "1000")];
     let response = client.request(route::LIST_APPROVALS, []).query(query);
     let page = decode(&response.send()?)?;
     if page.next.is_some() {

@@ -127,10 +127,8 @@ impl AuthContext {
             }),
             None => None,
         };
-        let identity = account_user
-            .as_ref()
-            .map(|user| format_identity(&user.server_id, &user.name))
-            .unwrap_or_default();
+        let to_identity = |user: &AccountUser| format_identity(&user.server_id, &user.name);
+        let identity = account_user.as_ref().map(to_identity).unwrap_or_default();
         Ok(ServerAccount {
             token_key: account.key,
             server,
@@ -146,11 +144,8 @@ impl AuthContext {
 
     /// Tells a running sidecar to start a new session with the server.
     fn reconnect_server(&self, server: &str) -> Result<(), CliError> {
-        ignore_stopped_sidecar(
-            self.client
-                .request(route::RECONNECT_SERVER, [server])
-                .send(),
-        )
+        let request = self.client.request(route::RECONNECT_SERVER, [server]);
+        ignore_stopped_sidecar(request.send())
     }
 }
 
@@ -181,9 +176,8 @@ impl RunCommand<AuthContext> for Login {
         let mut account = context.find_account(&self.server, self.user.as_deref())?;
         account.server.authorization.token_store = Some(account.token_store.clone() as _);
         operator_store.run(log_in(account.server, self.port))?;
-        let tokens = operator_store
-            .run(account.token_store.load(&account.token_key))
-            .map_err(|error| CliError::Usage(error.to_string()))?;
+        let load_outcome = operator_store.run(account.token_store.load(&account.token_key));
+        let tokens = load_outcome.map_err(|error| CliError::Usage(error.to_string()))?;
         match (&account.user, &tokens) {
             (Some(user), Some(_)) => {
                 let credential = UserCredential::for_oauth(user.origin.clone());
@@ -218,9 +212,8 @@ impl RunCommand<AuthContext> for Logout {
         let operator_store = &context.operator_store;
         let account = context.find_account(&self.server, self.user.as_deref())?;
         let delete_tokens = || {
-            operator_store
-                .run(account.token_store.clear(&account.token_key))
-                .map_err(|error| CliError::Usage(error.to_string()))
+            let outcome = operator_store.run(account.token_store.clear(&account.token_key));
+            outcome.map_err(|error| CliError::Usage(error.to_string()))
         };
         delete_tokens()?;
         match &account.user {

@@ -118,15 +118,14 @@ fn format_call_row(call: &ToolCallEntry) -> [String; 7] {
         Some(code) => format!("{} ({code})", call.status),
         None => call.status.clone(),
     };
+    let duration = call.duration_ms.map(|ms| format!("{ms:.1} ms"));
     [
         call.started_at.clone(),
         status,
         call.tool_name.clone(),
         format_user(call.user.as_deref(), call.user_is_verified),
         call.principal.clone().unwrap_or_default(),
-        call.duration_ms
-            .map(|ms| format!("{ms:.1} ms"))
-            .unwrap_or_default(),
+        duration.unwrap_or_default(),
         call.id.clone(),
     ]
 }
@@ -211,14 +210,13 @@ impl RunCommand<Client> for CallStatistics {
 
 fn format_usage_row(tool: &ToolUsage) -> [String; 7] {
     let format_time = |ms: Option<f64>| ms.map(|ms| format!("{ms:.1} ms")).unwrap_or_default();
-    let success_rate = tool.success_rate;
+    let format_percent = |rate: f64| format!("{:.1} %", rate * 100.0);
+    let success_rate = tool.success_rate.map(format_percent);
     [
         tool.tool_name.clone(),
         tool.server_name.clone().unwrap_or_default(),
         tool.calls.to_string(),
-        success_rate
-            .map(|rate| format!("{:.1} %", rate * 100.0))
-            .unwrap_or_default(),
+        success_rate.unwrap_or_default(),
         format_time(tool.p50_ms),
         format_time(tool.p95_ms),
         format_time(tool.p99_ms),
@@ -256,13 +254,9 @@ mod tests {
             row[TOOL_COLUMN].clone_from(&call.tool_name);
             row
         };
-        let tool_names: Vec<_> = format_tree_rows(&calls, id_row)
-            .into_iter()
-            .map(|row| row[TOOL_COLUMN].clone())
-            .collect();
-        assert_eq!(
-            tool_names,
-            ["b", "└ b1", "└ b2", "lost", "a", "└ a1", "  └ a3", "└ a2"]
-        );
+        let rows = format_tree_rows(&calls, id_row);
+        let tool_names: Vec<_> = rows.iter().map(|row| row[TOOL_COLUMN].as_str()).collect();
+        let expected = ["b", "└ b1", "└ b2", "lost", "a", "└ a1", "  └ a3", "└ a2"];
+        assert_eq!(tool_names, expected);
     }
 }

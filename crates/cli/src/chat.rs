@@ -86,9 +86,8 @@ impl RunCommand<Client> for ChatCommand {
         };
         if let Some(message) = self.message {
             if message.trim().is_empty() {
-                return Err(CliError::Usage(
-                    "the message is empty: pass a text".to_owned(),
-                ));
+                let problem = "the message is empty: pass a text";
+                return Err(CliError::Usage(problem.to_owned()));
             }
             return session.send_message(Some(message));
         }
@@ -144,10 +143,8 @@ impl ChatSession<'_> {
             }
         };
         let id = self.id.as_deref().unwrap_or_default();
-        if !id
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        {
+        let is_id_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if !id.bytes().all(is_id_byte) {
             return Err(CliError::Usage(format!(
                 "the chat id '{id}' has a character other than letters, digits and '-'"
             )));
@@ -194,9 +191,7 @@ impl ChatSession<'_> {
             "awaiting_approval" => {
                 for approval in &response.approvals {
                     let id = approval.id.as_deref().unwrap_or_default();
-                    let ChatApproval {
-                        tool, arguments, ..
-                    } = approval;
+                    let (tool, arguments) = (&approval.tool, &approval.arguments);
                     self.screen
                         .note(&format!("waits for approval: {tool} {arguments}"));
                     // The command is printed on a separate line, so that users can copy it and it
@@ -210,10 +205,8 @@ impl ChatSession<'_> {
                 Ok(ExitCode::FAILURE)
             }
             _ => {
-                let error = response
-                    .error
-                    .as_deref()
-                    .unwrap_or("the chat failed without an error message");
+                let message = response.error.as_deref();
+                let error = message.unwrap_or("the chat failed without an error message");
                 let code = response.error_code.as_deref().unwrap_or("internal_error");
                 print_diagnostic(&format!("{error} ({code})"));
                 let id = &response.id;

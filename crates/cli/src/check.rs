@@ -38,16 +38,14 @@ impl RunCommand<()> for CheckCommand {
         for warning in loaded_config.warnings() {
             print_diagnostic(&format!("warning: {warning}"));
         }
-        let files: Vec<_> = config
-            .file
-            .iter()
-            .chain(&config.models_file)
+        let files = config.file.iter().chain(&config.models_file);
+        let names: Vec<_> = files
             .map(|file| file.path().display().to_string())
             .collect();
-        let sources = if files.is_empty() {
+        let sources = if names.is_empty() {
             "the environment".to_owned()
         } else {
-            files.join(" and ")
+            names.join(" and ")
         };
         print_result(&format!(
             "{sources} can be used (MCP servers: {}, providers: {}, models: {})",

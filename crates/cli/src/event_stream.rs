@@ -71,9 +71,8 @@ impl SidecarEvents {
             (Ok(()), status) => status?,
         };
         if status == 200 {
-            return Ok(Self {
-                lines: reader.lines(),
-            });
+            let lines = reader.lines();
+            return Ok(Self { lines });
         }
         let mut response_body = Vec::new();
         let read_result = reader.read_to_end(&mut response_body);
@@ -113,9 +112,8 @@ fn read_status(reader: &mut impl BufRead) -> Result<u16, CliError> {
     let mut status = None;
     loop {
         let mut line = String::new();
-        let byte_count = reader
-            .read_line(&mut line)
-            .map_err(CliError::SidecarStream)?;
+        let read_result = reader.read_line(&mut line);
+        let byte_count = read_result.map_err(CliError::SidecarStream)?;
         if byte_count == 0 || line.trim_end().is_empty() {
             return Ok(status.unwrap_or_default());
         }

@@ -92,9 +92,7 @@ mod tests {
                 examples += 1;
             }
         });
-        assert!(
-            examples >= commands,
-            "{examples} examples, {commands} commands"
-        );
+        let message = format!("{examples} examples, {commands} commands");
+        assert!(examples >= commands, "{message}");
     }
 }

@@ -98,9 +98,7 @@ mod tests {
         let expected = [Some("one"), Some(""), Some("two"), None];
         assert_eq!(lines.each_ref().map(|line| line.as_deref()), expected);
         assert_eq!(read_bytes(&b"{}"[..]).unwrap(), b"{}");
-        assert_eq!(
-            read_limited_line(&b"\xff\n"[..]).unwrap_err().kind(),
-            ErrorKind::InvalidData
-        );
+        let error = read_limited_line(&b"\xff\n"[..]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
     }
 }

@@ -90,14 +90,8 @@ impl McpStdioCommand {
         tracing::info!(socket = %target.socket.display(), "Serving the sidecar's tools");
         let input = BufReader::new(tokio::io::stdin());
         let (output, grace) = (tokio::io::stdout(), config.shutdown.grace);
-        let bridge_future = bridge::serve(
-            target,
-            connection,
-            input,
-            output,
-            grace,
-            stop_signals.wait_for_first(),
-        );
+        let stop = stop_signals.wait_for_first();
+        let bridge_future = bridge::serve(target, connection, input, output, grace, stop);
         Box::pin(bridge_future)
             .await
             .map_err(CliError::StandardStreams)
@@ -131,13 +125,9 @@ impl McpStdioCommand {
             ..CallContext::default()
         };
         let client_app = current_app.clone();
-        let client = Client::new(
-            move || client_app.app().mcp().clone(),
-            context,
-            Visibility::default(),
-            self.model,
-        )
-        .map_err(|error| CliError::Usage(error.message))?;
+        let current_mcp = move || client_app.app().mcp().clone();
+        let client = Client::new(current_mcp, context, Visibility::default(), self.model)
+            .map_err(|error| CliError::Usage(error.message))?;
         let input = BufReader::new(tokio::io::stdin());
         let output = tokio::io::stdout();
         let shutdown = StdioShutdown {

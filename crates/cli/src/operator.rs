@@ -90,9 +90,8 @@ impl OperatorStore {
         {
             return Err(OperatorError::OtherStore { socket }.into());
         }
-        let store = runtime
-            .block_on(SqlStore::open(&options))
-            .map_err(OperatorError::Store)?;
+        let open_outcome = runtime.block_on(SqlStore::open(&options));
+        let store = open_outcome.map_err(OperatorError::Store)?;
         Ok(Self {
             runtime,
             store: Arc::new(store),

@@ -78,25 +78,19 @@ fn list_packs(output: &JsonOption, client: &Client) -> CommandResult {
 impl RunCommand<Client> for ShowPackItems {
     fn run(self, client: &Client) -> CommandResult {
         let PackKind { pack, kind } = self.pack_kind;
-        let page_query = build_query_parameters([
-            ("limit", Some(self.limit.to_string())),
-            ("after", self.after),
-        ]);
+        let limit = Some(self.limit.to_string());
+        let page_query = build_query_parameters([("limit", limit), ("after", self.after)]);
         let request = client.request(route::LIST_PACK_ITEMS, [&pack, &kind]);
         let response = request.query(page_query).send()?;
         if self.output.json {
             return print_body(&response);
         }
         let list = decode(&response)?;
-        let exit_code = print_result(&format_table(
-            ["NAME", "FACTS"],
-            list.items.iter().map(format_item_row),
-        ))?;
+        let rows = list.items.iter().map(format_item_row);
+        let exit_code = print_result(&format_table(["NAME", "FACTS"], rows))?;
         if let Some(next) = list.next {
-            print_diagnostic(&format!(
-                "there are more entries: pass --after '{}'",
-                visible(&next)
-            ));
+            let name = visible(&next);
+            print_diagnostic(&format!("there are more entries: pass --after '{name}'"));
         }
         Ok(exit_code)
     }

@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{AcceptPin, PinChange, PinEntry, PinResponse, route};
+use pillion_wire::{AcceptPin, PinEntry, PinResponse, route};
 use serde_json::Value;
 
 use super::dispatch::{CommandResult, RunCommand};
@@ -111,15 +111,13 @@ impl RunCommand<Client> for AcceptTool {
 }
 
 fn format_pin_row(pin: &PinEntry) -> [String; 6] {
+    let since = pin.pending_since.as_ref().unwrap_or(&pin.accepted_at);
     [
         pin.server.clone(),
         pin.tool.clone(),
         or_dash(pin.user.as_deref()),
         pin.status.clone(),
-        pin.pending_since
-            .as_ref()
-            .unwrap_or(&pin.accepted_at)
-            .clone(),
+        since.clone(),
         pin.warnings.join("; "),
     ]
 }
@@ -143,14 +141,9 @@ fn format_difference(response: &PinResponse) -> String {
     };
     let pending_since = pin.pending_since.as_deref().unwrap_or_default();
     let _ = writeln!(text, "+++ offered since {pending_since}  {pending_hash}");
-    for PinChange {
-        path,
-        before,
-        after,
-    } in &response.changes
-    {
-        let _ = writeln!(text, "@ {}", visible(path));
-        for (sign, value) in [('-', before), ('+', after)] {
+    for change in &response.changes {
+        let _ = writeln!(text, "@ {}", visible(&change.path));
+        for (sign, value) in [('-', &change.before), ('+', &change.after)] {
             for line in value.iter().flat_map(format_value_lines) {
                 let _ = writeln!(text, "{sign} {line}");
             }

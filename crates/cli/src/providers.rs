@@ -46,10 +46,8 @@ fn list_providers(output: &JsonOption, client: &Client) -> CommandResult {
     let response = client.request(route::LIST_PROVIDERS, []).send()?;
     output.print(&response, |list| {
         let headings = ["PROVIDER", "API", "HOST", "KEY"];
-        format_table(
-            headings,
-            list.providers.into_iter().map(format_provider_row),
-        )
+        let rows = list.providers.into_iter().map(format_provider_row);
+        format_table(headings, rows)
     })
 }
 

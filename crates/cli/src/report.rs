@@ -46,20 +46,14 @@ pub(super) fn format_summary(status: &Status) -> String {
         or_dash(process.cpu_seconds.map(|s| format!("{s:.1} s"))),
     );
     if let Some(error) = &status.store_error {
-        let _ = writeln!(
-            text,
-            "store: calls are rejected because they cannot be recorded: {error}"
-        );
+        let reason = "calls are rejected because they cannot be recorded";
+        let _ = writeln!(text, "store: {reason}: {error}");
     }
     if let Some(reload) = &status.last_reload {
-        let _ = match &reload.error {
-            None => writeln!(text, "configuration: reloaded at {}", reload.at),
-            Some(error) => writeln!(
-                text,
-                "configuration: reload rejected at {}: {}",
-                reload.at,
-                visible(error)
-            ),
+        let time = &reload.at;
+        let _ = match reload.error.as_deref().map(visible) {
+            None => writeln!(text, "configuration: reloaded at {time}"),
+            Some(error) => writeln!(text, "configuration: reload rejected at {time}: {error}"),
         };
     }
     text
@@ -68,10 +62,8 @@ pub(super) fn format_summary(status: &Status) -> String {
 /// Formats an error of the directory of WebAssembly tools, of a file in the directory, or of a
 /// tool's schema as one line.
 pub(super) fn format_invalid_tool(invalid_tool: &InvalidTool) -> String {
-    let InvalidTool {
-        tool, code, error, ..
-    } = invalid_tool;
-    let subject = match tool {
+    let (code, error) = (&invalid_tool.code, &invalid_tool.error);
+    let subject = match &invalid_tool.tool {
         Some(tool) if code.contains("schema") => format!("Tool '{tool}'"),
         Some(tool) => format!("Sandboxed tool '{tool}'"),
         None => "The folder of sandboxed tools".to_owned(),

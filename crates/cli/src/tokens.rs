@@ -100,16 +100,14 @@ pub(super) struct CreateToken {
 fn parse_name(text: &str) -> Result<String, &'static str> {
     let is_valid = (1..=100).contains(&text.chars().count())
         && !text.contains(|c: char| c.is_whitespace() || c.is_control());
-    is_valid
-        .then(|| text.to_owned())
-        .ok_or("a name must have 1 to 100 characters and no white space")
+    let name = is_valid.then(|| text.to_owned());
+    name.ok_or("a name must have 1 to 100 characters and no white space")
 }
 
 fn parse_user(text: &str) -> Result<String, &'static str> {
     let is_valid = (1..=256).contains(&text.len()) && !text.contains(char::is_control);
-    is_valid
-        .then(|| text.to_owned())
-        .ok_or("a user name must have 1 to 256 bytes")
+    let user = is_valid.then(|| text.to_owned());
+    user.ok_or("a user name must have 1 to 256 bytes")
 }
 
 impl RunCommand<TokensContext> for CreateToken {
@@ -122,10 +120,9 @@ impl RunCommand<TokensContext> for CreateToken {
         let configured_tokens = TokenList::read_file(tcp)
             .and_then(|file| TokenList::parse(tcp, file.as_ref(), |name| std::env::var(name).ok()));
         if configured_tokens.is_ok_and(|tokens| tokens.has_name(&self.name)) {
-            return Err(CliError::Usage(format!(
-                "the configuration already has a token named '{}'",
-                self.name
-            )));
+            let name = self.name;
+            let message = format!("the configuration already has a token named '{name}'");
+            return Err(CliError::Usage(message));
         }
         let users = match self.user {
             Some(user) => Users::SingleUser(user),
@@ -146,15 +143,14 @@ impl RunCommand<TokensContext> for CreateToken {
             last_used_at: None,
             revoked_at: None,
         };
-        operator_store
-            .run(operator_store.store().insert_access_token(&token))
-            .map_err(|error| {
-                if error.is_conflict() {
-                    CliError::Usage(format!("a token named '{}' already exists", token.name))
-                } else {
-                    CliError::Tokens(error)
-                }
-            })?;
+        let insertion = operator_store.run(operator_store.store().insert_access_token(&token));
+        insertion.map_err(|error| {
+            if error.is_conflict() {
+                CliError::Usage(format!("a token named '{}' already exists", token.name))
+            } else {
+                CliError::Tokens(error)
+            }
+        })?;
         let token_text = new_token.expose();
         if context.json {
             let json = json!({"name": token.name, "scope": scope.as_str(), "token": token_text});
@@ -217,9 +213,8 @@ fn format_token_row(token: &AccessToken) -> [String; 6] {
 }
 
 fn status(token: &AccessToken) -> &'static str {
-    let is_expired = token
-        .expires_at
-        .is_some_and(|expiry| expiry <= Timestamp::now());
+    let now = Timestamp::now();
+    let is_expired = token.expires_at.is_some_and(|expiry| expiry <= now);
     match (token.revoked_at, is_expired) {
         (Some(_), _) => "revoked",
         (None, true) => "expired",
@@ -239,15 +234,14 @@ impl RunCommand<TokensContext> for RevokeToken {
     fn run(self, context: &TokensContext) -> CommandResult {
         let operator_store = &context.operator_store;
         let store = operator_store.store();
-        operator_store
-            .run(store.revoke_access_token(&self.name, Timestamp::now()))
-            .map_err(|error| {
-                if error.is_not_found() {
-                    CliError::UnknownToken(self.name.clone())
-                } else {
-                    CliError::Tokens(error)
-                }
-            })?;
+        let revoke = store.revoke_access_token(&self.name, Timestamp::now());
+        operator_store.run(revoke).map_err(|error| {
+            if error.is_not_found() {
+                CliError::UnknownToken(self.name.clone())
+            } else {
+                CliError::Tokens(error)
+            }
+        })?;
         print_result(&if context.json {
             json!({"name": self.name, "status": "revoked"}).to_string()
         } else {

@@ -125,11 +125,8 @@ fn format_tool_lines(list: &ToolList, is_on_terminal: bool) -> String {
         }
         visible_line(&format!("{:name_width$}  {description}", tool.name))
     };
-    list.tools
-        .iter()
-        .map(format_line)
-        .collect::<Vec<_>>()
-        .join("\n")
+    let lines: Vec<_> = list.tools.iter().map(format_line).collect();
+    lines.join("\n")
 }
 
 fn shorten(description: &str) -> String {
@@ -196,12 +193,7 @@ fn format_fact(name: &str, value: &str) -> String {
 
 /// Returns one line about a parameter: `expression STRING, required: what it means`.
 fn format_signature(parameter: &Parameter) -> String {
-    let Parameter {
-        name,
-        kind,
-        description,
-        ..
-    } = parameter;
+    let (name, kind, description) = (&parameter.name, &parameter.kind, &parameter.description);
     let required_suffix = if parameter.required { ", required" } else { "" };
     let separator = if description.is_empty() { "" } else { ": " };
     format!("{name} {kind}{required_suffix}{separator}{description}")

@@ -96,12 +96,8 @@ fn rotate_store(config: Option<&Path>, key_path: &Path, next_path: &Path) -> Res
 /// key.
 fn generate_next_key(key_path: &Path, next_path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut next_file = match options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(next_path)
-    {
+    options.write(true).create_new(true).mode(0o600);
+    let mut next_file = match options.open(next_path) {
         Ok(next_file) => next_file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
         Err(error) => return Err(error),
@@ -158,8 +154,6 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn file_error(path: &Path, error: &io::Error) -> CliError {
-    CliError::Usage(format!(
-        "cannot rotate the key in {}: {error}",
-        path.display()
-    ))
+    let path = path.display();
+    CliError::Usage(format!("cannot rotate the key in {path}: {error}"))
 }

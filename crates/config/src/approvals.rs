@@ -20,10 +20,8 @@ pub struct ApprovalsSection {
     pub trusted_tools: HashSet<String>,
     /// Lifetime of an approval request: how long a call may wait for its decision, how long an
     /// approved call may be sent again, and how long a denied call stays denied.
-    #[serde(
-        rename = "expires_after_ms",
-        deserialize_with = "millis::read_positive"
-    )]
+    #[serde(rename = "expires_after_ms")]
+    #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub expires_after: Duration,
     /// Maximum time that a request may block until its call is decided.
@@ -81,16 +79,14 @@ impl ApprovalsSection {
         for (name, tool) in tools {
             tool.apply_setting(&mut policies, name, tool.require_approval);
         }
+        let server_policies = servers.iter().filter_map(|server| {
+            Some((server.label().to_owned(), server.settings.require_approval?))
+        });
         ApprovalRules {
             default: self.policy,
             trusted_tools: self.trusted_tools.clone(),
             tools: policies,
-            servers: servers
-                .iter()
-                .filter_map(|server| {
-                    Some((server.label().to_owned(), server.settings.require_approval?))
-                })
-                .collect(),
+            servers: server_policies.collect(),
         }
     }
 }

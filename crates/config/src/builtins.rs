@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, de};
 use toml::{Table, Value};
 use url::Url;
 
-use super::entry::{self, EntryError, Variables};
+use super::entry::{self, EntryError, Result, Variables};
 use super::field_names::field_names;
 use super::network_tools::{DEFAULT_TIMEOUT, TOOL_NAMES};
 use super::{KeyPath, ToolSection};
@@ -96,7 +96,7 @@ struct TimeKeys {
 impl TimeKeys {
     const TOOL_NAME: &'static str = "get_time";
 
-    fn resolve(self) -> Result<Option<String>, EntryError> {
+    fn resolve(self) -> Result<Option<String>> {
         let tool = (self.timezone.as_deref()).map(|zone| GetTime::new(zone, SystemTime::now));
         match tool.transpose() {
             Ok(_) => Ok(self.timezone),
@@ -142,7 +142,7 @@ pub(super) struct BuiltinKeys {
 }
 
 /// Removes the keys that are not common to all tools from `[tools]`, and returns them.
-pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, EntryError> {
+pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys> {
     let [weather, search] = TOOL_NAMES;
     Ok(BuiltinKeys {
         weather: take_tool_keys(config, weather)?,
@@ -151,10 +151,7 @@ pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, EntryError> {
     })
 }
 
-fn take_tool_keys<T: de::DeserializeOwned>(
-    config: &mut Table,
-    tool: &str,
-) -> Result<T, EntryError> {
+fn take_tool_keys<T: de::DeserializeOwned>(config: &mut Table, tool: &str) -> Result<T> {
     let tools = config.get_mut("tools").and_then(Value::as_table_mut);
     let section = tools.and_then(|tools| tools.get_mut(tool)?.as_table_mut());
     let mut tool_keys = Table::new();
@@ -191,7 +188,7 @@ impl BuiltinKeys {
         tools: &BTreeMap<String, ToolSection>,
         variables: &Variables,
         has_vault: bool,
-    ) -> Result<BuiltinTools, EntryError> {
+    ) -> Result<BuiltinTools> {
         let sources = KeySources {
             variables,
             has_vault,
@@ -215,10 +212,9 @@ impl WeatherKeys {
         self,
         timeout: Duration,
         sources: &KeySources<'_>,
-    ) -> Result<Option<WeatherSettings>, EntryError> {
+    ) -> Result<Option<WeatherSettings>> {
         let key_source = ToolKeySource {
             tool: TOOL_NAMES[0],
-            path: tool_path(TOOL_NAMES[0]),
             variable_name: self.api_key_env,
             sources,
         };
@@ -232,7 +228,7 @@ impl WeatherKeys {
             Some(WeatherName::OpenWeatherMap) => WeatherService::OpenWeatherMap {
                 api_key: key_source.require_key("openweathermap", default_variable)?,
             },
-            None if key_source.has_variable_name() => {
+            None if key_source.variable_name.is_some() => {
                 return Err(key_source.missing_provider_error());
             }
             None => match key_source.find_variable(default_variable) {
@@ -259,55 +255,45 @@ impl SearchKeys {
         self,
         timeout: Duration,
         sources: &KeySources<'_>,
-    ) -> Result<Option<SearchSettings>, EntryError> {
+    ) -> Result<Option<SearchSettings>> {
         let key_source = ToolKeySource {
             tool: TOOL_NAMES[1],
-            path: tool_path(TOOL_NAMES[1]),
             variable_name: self.api_key_env,
             sources,
         };
         let (default_variable, cx_variable) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
         let base_url = self.base_url.map(|url| url.0);
-        let cx = self
-            .cx
-            .or_else(|| read_variable(sources.variables, cx_variable));
+        let read_engine = || read_variable(sources.variables, cx_variable);
+        let cx = self.cx.or_else(read_engine);
         let service = match self.provider {
             Some(SearchName::None) => return Ok(None),
             Some(SearchName::Mock) => Some(SearchService::Mock),
             Some(SearchName::Google) => {
-                let Some(engine_id) = cx else {
-                    return Err(key_source.key_error(
-                        "cx",
-                        &format!("set cx, or the environment variable {cx_variable}"),
-                    ));
+                let Some(engine) = cx else {
+                    let message = format!("set cx, or the environment variable {cx_variable}");
+                    return Err(key_source.key_error("cx", &message));
                 };
                 let api_key = key_source.require_key("google", default_variable)?;
-                Some(SearchService::Google {
-                    api_key,
-                    engine: engine_id,
-                })
+                Some(SearchService::Google { api_key, engine })
             }
             Some(SearchName::Brave) => Some(SearchService::Brave {
                 api_key: key_source.require_key("brave", "BRAVE_SEARCH_API_KEY")?,
             }),
             Some(SearchName::SearXng) => {
                 let Some(base_url) = base_url.clone() else {
-                    return Err(key_source
-                        .key_error("base_url", "set base_url to the URL of the SearXNG server"));
+                    let message = "set base_url to the URL of the SearXNG server";
+                    return Err(key_source.key_error("base_url", message));
                 };
                 Some(SearchService::SearXng { base_url })
             }
-            None if key_source.has_variable_name() => {
+            None if key_source.variable_name.is_some() => {
                 return Err(key_source.missing_provider_error());
             }
             None => {
                 let key_and_engine = key_source.find_variable(default_variable).zip(cx);
-                key_and_engine.map(|(api_key, engine_id)| {
+                key_and_engine.map(|(api_key, engine)| {
                     key_source.record_key("google", false);
-                    SearchService::Google {
-                        api_key,
-                        engine: engine_id,
-                    }
+                    SearchService::Google { api_key, engine }
                 })
             }
         };
@@ -331,25 +317,19 @@ struct KeySources<'a> {
 /// Where a tool's API key comes from.
 struct ToolKeySource<'a> {
     tool: &'static str,
-    /// The path of the tool's section.
-    path: KeyPath,
     /// The value of `api_key_env`.
     variable_name: Option<Value>,
     sources: &'a KeySources<'a>,
 }
 
 impl ToolKeySource<'_> {
-    fn has_variable_name(&self) -> bool {
-        self.variable_name.is_some()
-    }
-
     /// Returns the API key from the environment variable that `api_key_env` names; `None` if
     /// `api_key_env` is not set.
-    fn read_named_key(&self) -> Result<Option<SecretString>, EntryError> {
+    fn read_named_key(&self) -> Result<Option<SecretString>> {
         let Some(name) = &self.variable_name else {
             return Ok(None);
         };
-        let path = self.path.join_name("api_key_env");
+        let path = tool_path(self.tool).join_name("api_key_env");
         let key = entry::variable_value(Some(name.clone()), &path, self.sources.variables)?;
         Ok(Some(key.into()))
     }
@@ -357,15 +337,10 @@ impl ToolKeySource<'_> {
     /// Returns the API key from the environment variable that `api_key_env` names, or else from the
     /// service's `default_variable`. If neither is set, returns an empty key if the vault may have
     /// the key.
-    fn require_key(
-        &self,
-        service: &'static str,
-        default_variable: &str,
-    ) -> Result<SecretString, EntryError> {
-        let key = match self.read_named_key()? {
-            Some(key) => Some(key),
-            None => self.find_variable(default_variable),
-        };
+    fn require_key(&self, service: &'static str, default_variable: &str) -> Result<SecretString> {
+        let key = self
+            .read_named_key()?
+            .or_else(|| self.find_variable(default_variable));
         self.record_key(service, key.is_none());
         match key {
             Some(key) => Ok(key),
@@ -394,14 +369,12 @@ impl ToolKeySource<'_> {
     }
 
     fn missing_provider_error(&self) -> EntryError {
-        self.key_error(
-            "api_key_env",
-            "set provider to the service that the key belongs to",
-        )
+        let message = "set provider to the service that the key belongs to";
+        self.key_error("api_key_env", message)
     }
 
     fn key_error(&self, key: &str, message: &str) -> EntryError {
-        entry::entry_error(self.path.join_name(key), message)
+        entry::entry_error(tool_path(self.tool).join_name(key), message)
     }
 }
 

@@ -1,8 +1,8 @@
 use pillion_core::executor::CacheConfig;
 use serde::Deserialize;
 
-/// `[cache]`: limits of the result cache, which holds results of tools with `cache_ttl_ms` and
-/// results of MCP servers that carry `ttlMs`.
+/// `[cache]`: limits of the result cache, which holds results of tools with `cache_ttl_ms`, and
+/// results with `ttlMs` from MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]

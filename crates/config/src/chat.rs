@@ -11,7 +11,8 @@ use super::millis;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatSection {
-    /// The model of chats that name none. Default: the first of `[[models]]` that has a provider.
+    /// The model of chats that do not name a model. Default: the first of `[[models]]` that has a
+    /// provider.
     pub model: Option<String>,
     /// Maximum number of tool calls before the model must respond with text.
     pub max_tool_calls: NonZeroUsize,

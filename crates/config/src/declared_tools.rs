@@ -6,8 +6,10 @@ use pillion_http_tools::{HttpTool, HttpToolEntry, HttpToolError, OpenApiEntry};
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::entry::{EntryError, Variables, entry_error, fill_from_variables, read};
-use super::{ConfigFile, KeyPath, KeyStep};
+use super::entry::{
+    EntryError, Result, Variables, entry_error, fill_from_variables, read, take_entries,
+};
+use super::{ConfigFile, KeyPath};
 
 /// The tools that the configuration declares: `[[composed_tools]]`, `[[http_tools]]` and the
 /// operations of `[[openapi]]`. HTTP tools and OpenAPI entries can take credentials from
@@ -45,7 +47,7 @@ impl DeclaredTools {
 
     /// Removes the declared tools from the configuration and reads them, together with their
     /// OpenAPI documents.
-    pub(super) fn take(config: &mut Table, variables: &Variables) -> Result<Self, EntryError> {
+    pub(super) fn take(config: &mut Table, variables: &Variables) -> Result<Self> {
         let [composed, http, openapi] = Self::DECLARING_KEYS;
         let mut declared_tools = Self::default();
         let mut used_names = pillion_builtins::all()
@@ -84,35 +86,12 @@ impl DeclaredTools {
     }
 }
 
-/// Removes an array of tables and returns its tables, each with its path.
-fn take_entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, EntryError> {
-    let path = KeyPath::from_names([key]);
-    let values = match config.remove(key) {
-        None => return Ok(Vec::new()),
-        Some(Value::Array(values)) => values,
-        Some(_) => {
-            return Err(entry_error(
-                path,
-                format!("expected an array of tables: [[{key}]]"),
-            ));
-        }
-    };
-    let entries = values.into_iter().enumerate().map(|(index, value)| {
-        let entry_path = path.join(KeyStep::Index(index));
-        match value {
-            Value::Table(entry) => Ok((entry_path, entry)),
-            _ => Err(entry_error(entry_path, "expected a table")),
-        }
-    });
-    entries.collect()
-}
-
 /// Reads an entry after inserting the values of environment variables.
 fn read_filled<T: DeserializeOwned>(
     mut entry: Table,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<T, EntryError> {
+) -> Result<T> {
     let secret_names = match entry.get("headers_env") {
         Some(Value::Table(names)) => names.keys().cloned().map(Value::String).collect(),
         _ => Vec::new(),
@@ -129,11 +108,7 @@ fn read_filled<T: DeserializeOwned>(
     read(entry, path)
 }
 
-fn claim_name(
-    names: &mut Vec<ToolName>,
-    name: &ToolName,
-    path: &KeyPath,
-) -> Result<(), EntryError> {
+fn claim_name(names: &mut Vec<ToolName>, name: &ToolName, path: &KeyPath) -> Result<()> {
     if names.contains(name) {
         let message = format!("the tool name '{name}' is used twice");
         return Err(entry_error(path.join_name("name"), message));

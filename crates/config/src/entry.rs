@@ -8,8 +8,7 @@ use pillion_core::variable;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::KeyPath;
-use super::strict_value;
+use super::{KeyPath, KeyStep, strict_value};
 
 /// An error in an entry. Does not name the file or the environment variable that contains the
 /// entry.
@@ -19,10 +18,12 @@ pub(super) struct EntryError {
     pub(super) message: String,
 }
 
+pub(super) type Result<T, E = EntryError> = std::result::Result<T, E>;
+
 /// The environment variables from which an entry may take secrets.
 pub(super) type Variables = BTreeMap<String, OsString>;
 
-pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, EntryError> {
+pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T> {
     strict_value::read(table).map_err(|error| {
         let inner_path = KeyPath::from(error.path());
         let message = error.into_inner().message().to_owned();
@@ -31,13 +32,34 @@ pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<
     })
 }
 
+/// Removes an array of tables from the configuration and returns its tables, each with its path.
+pub(super) fn take_entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>> {
+    let path = KeyPath::from_names([key]);
+    let values = match config.remove(key) {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(values)) => values,
+        Some(_) => {
+            let message = format!("expected an array of tables: [[{key}]]");
+            return Err(entry_error(path, message));
+        }
+    };
+    let entries = values.into_iter().enumerate().map(|(index, value)| {
+        let entry_path = path.join(KeyStep::Index(index));
+        match value {
+            Value::Table(entry) => Ok((entry_path, entry)),
+            _ => Err(entry_error(entry_path, "expected a table")),
+        }
+    });
+    entries.collect()
+}
+
 /// Sets the values that `authentication.*_env`, `headers_env` and `env_from` take from environment
 /// variables.
 pub(super) fn fill_from_variables(
     entry: &mut Table,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<(), EntryError> {
+) -> Result<()> {
     if let Some(Value::Table(authentication)) = entry.get_mut("authentication") {
         let authentication_path = path.join_name("authentication");
         let keys: Vec<_> = authentication.keys().cloned().collect();
@@ -75,7 +97,7 @@ fn fill_table(
     target: &str,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<(), EntryError> {
+) -> Result<()> {
     let source_path = path.join_name(source);
     let names = match entry.remove(source) {
         None => return Ok(()),
@@ -107,7 +129,7 @@ pub(super) fn variable_value(
     name_value: Option<Value>,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<String, EntryError> {
+) -> Result<String> {
     let Some(Value::String(name)) = name_value else {
         return Err(entry_error(
             path.clone(),
@@ -127,12 +149,7 @@ pub(super) fn variable_value(
     }
 }
 
-fn insert_once(
-    table: &mut Table,
-    key: &str,
-    value: String,
-    path: KeyPath,
-) -> Result<(), EntryError> {
+fn insert_once(table: &mut Table, key: &str, value: String, path: KeyPath) -> Result<()> {
     match table.insert(key.to_owned(), Value::String(value)) {
         None => Ok(()),
         Some(_) => Err(entry_error(

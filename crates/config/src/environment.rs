@@ -53,26 +53,21 @@ pub(super) fn overlay(
             key: key.clone(),
             message: message.to_owned(),
         };
-        let text = value
-            .into_string()
-            .map_err(|_| variable_error(&key, "the value is not valid UTF-8"))?;
+        let utf8_error = |_| variable_error(&key, "the value is not valid UTF-8");
+        let text = value.into_string().map_err(utf8_error)?;
         if text.is_empty() {
             // An empty value is an error, because an operator who assigns an empty value does not
             // expect the default.
             if setting.precedence == KEY_PRECEDENCE {
-                return Err(variable_error(
-                    &key,
-                    "the variable is empty: unset it, or set a value",
-                ));
+                let message = "the variable is empty: unset it, or set a value";
+                return Err(variable_error(&key, message));
             }
             continue;
         }
         let toml_value = (setting.parse)(&text).map_err(|message| variable_error(&key, message))?;
         if toml_value.as_table().is_some_and(Table::is_empty) {
-            return Err(variable_error(
-                &key,
-                "the value is a table without keys: set at least one key in it",
-            ));
+            let message = "the value is a table without keys: set at least one key in it";
+            return Err(variable_error(&key, message));
         }
         let names = find_names_in_table(table, &setting.names)
             .map_err(|message| variable_error(&key, message))?;
@@ -86,10 +81,8 @@ pub(super) fn overlay(
             return Err(variable_error(&table_key, &message));
         }
         if !insert_value(table, &names, toml_value) {
-            return Err(variable_error(
-                &table_key,
-                "a part of the key's path is a value, not a table",
-            ));
+            let message = "a part of the key's path is a value, not a table";
+            return Err(variable_error(&table_key, message));
         }
         origins.insert(table_key, variable);
     }
@@ -123,52 +116,42 @@ struct VariableSetting {
     precedence: u8,
     names: Vec<String>,
     key: KeyPath,
-    parse: fn(&str) -> Result<Value, &'static str>,
+    parse: ParseValue,
 }
+
+/// Parses the value of a variable, or returns why the value is invalid.
+type ParseValue = fn(&str) -> Result<Value, &'static str>;
 
 impl VariableSetting {
     /// Returns the settings of the configuration that an environment variable sets.
     fn for_variable(variable: &str) -> Vec<Self> {
+        let timeout_setting =
+            |tool: &str| Self::for_alias(&["tools", tool, "timeout_ms"], parse_seconds);
         match variable {
             // The variable limits all tools together. It also sets the limit of each source, so
             // that one source may use all slots.
             "MCP_MAX_CONCURRENT_TOOLS" => ["max_concurrent", "max_concurrent_total"]
                 .map(|key| Self::for_alias(&["executor", key], parse_toml_or_text))
                 .into(),
-            "MCP_CALCULATOR_TIMEOUT" => {
-                vec![Self::for_alias(
-                    &["tools", "calculator", "timeout_ms"],
-                    parse_seconds,
-                )]
-            }
-            "MCP_SEARCH_TIMEOUT" => {
-                vec![Self::for_alias(
-                    &["tools", "web_search", "timeout_ms"],
-                    parse_seconds,
-                )]
-            }
+            "MCP_CALCULATOR_TIMEOUT" => vec![timeout_setting("calculator")],
+            "MCP_SEARCH_TIMEOUT" => vec![timeout_setting("web_search")],
             "LOG_LEVEL" => vec![Self::for_alias(&["log", "filter"], parse_text)],
             _ => {
                 let key = variable.strip_prefix(VARIABLE_PREFIX);
                 let names = key.map(|key| key.split("__").map(str::to_ascii_lowercase).collect());
-                names
-                    .map(|names| Self::new(KEY_PRECEDENCE, names, parse_toml_or_text))
-                    .into_iter()
-                    .collect()
+                let setting =
+                    names.map(|names| Self::new(KEY_PRECEDENCE, names, parse_toml_or_text));
+                Vec::from_iter(setting)
             }
         }
     }
 
-    fn for_alias(key: &[&str], parse: fn(&str) -> Result<Value, &'static str>) -> Self {
+    fn for_alias(key: &[&str], parse: ParseValue) -> Self {
         let names = key.iter().map(|&name| name.to_owned()).collect();
         Self::new(ALIAS_PRECEDENCE, names, parse)
     }
 
-    fn new(
-        precedence: u8,
-        names: Vec<String>,
-        parse: fn(&str) -> Result<Value, &'static str>,
-    ) -> Self {
+    fn new(precedence: u8, names: Vec<String>, parse: ParseValue) -> Self {
         let key = KeyPath::from_names(names.iter().map(String::as_str));
         Self {
             precedence,
@@ -242,9 +225,7 @@ fn insert_value(root: &mut Table, names: &[String], value: Value) -> bool {
     };
     let mut table = root;
     for name in parent_names {
-        let child_value = table
-            .entry(name.clone())
-            .or_insert_with(|| Value::Table(Table::new()));
+        let child_value = table.entry(name.clone()).or_insert(Table::new().into());
         match child_value {
             Value::Table(child_table) => table = child_table,
             _ => return false,
@@ -262,9 +243,7 @@ fn insert_value(root: &mut Table, names: &[String], value: Value) -> bool {
 /// Sets `keys` in a section. Returns `false` if a key's value is a table in the section but not in
 /// `keys`, or in `keys` but not in the section.
 fn merge(table: &mut Table, section_name: &str, keys: Table) -> bool {
-    let section_value = table
-        .entry(section_name)
-        .or_insert_with(|| Value::Table(Table::new()));
+    let section_value = table.entry(section_name).or_insert(Table::new().into());
     let Value::Table(section) = section_value else {
         return false;
     };

@@ -63,7 +63,7 @@ pub enum ConfigError {
     UnknownVariable {
         /// The name of the environment variable.
         variable: String,
-        /// The variable that may be meant.
+        /// The known variable with the most similar name.
         similar_name: &'static str,
     },
     /// The value of an environment variable for proxies is not a proxy.

@@ -28,19 +28,17 @@ pub(super) fn to_config_terms(key: &KeyPath, raw_message: &str) -> String {
     let message = lines.join("; ");
     for kind in ["unknown field `", "unknown variant `"] {
         let rest = message.strip_prefix(kind);
-        if let Some((unknown_name, expected)) =
-            rest.and_then(|rest| rest.split_once("`, expected "))
-        {
+        if let Some((name, expected)) = rest.and_then(|rest| rest.split_once("`, expected ")) {
             let mut names: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
             if kind.contains("field") {
                 let separate_names = list_separately_read_names(key);
                 names.retain(|name| !separate_names.contains(name));
                 names.extend(separate_names);
             }
-            if kind == "unknown variant `" && !may_show(key, unknown_name) {
+            if kind == "unknown variant `" && !may_show(key, name) {
                 return format!("unknown value, {}", format_expected_names(&names));
             }
-            return format_unknown_name(kind, unknown_name, &names);
+            return format_unknown_name(kind, name, &names);
         }
     }
     if message == "invalid socket address syntax" {
@@ -150,7 +148,7 @@ fn list_separately_read_names(key: &KeyPath) -> Vec<&'static str> {
             keys.chain(["headers_env", "env_from"]).collect()
         }
         [KeyStep::Name(list), KeyStep::Index(_), _]
-            if ["http_tools", "openapi"].contains(&list.as_str()) =>
+            if list == "http_tools" || list == "openapi" =>
         {
             vec!["headers_env"]
         }
@@ -207,11 +205,8 @@ mod tests {
             let hint = format!(" (did you mean `{suggestion}`?), expected one of ");
             let (_, listed_names) = message.split_once(&hint).expect(&message);
             for name in [&[suggestion], other_names].concat() {
-                assert_eq!(
-                    listed_names.matches(&format!("`{name}`")).count(),
-                    1,
-                    "{message}"
-                );
+                let count = listed_names.matches(&format!("`{name}`")).count();
+                assert_eq!(count, 1, "{message}");
             }
         }
         assert!(message("[executor]\nxyzzy = 5").contains("`xyzzy`, expected one of `timeout_ms`"));

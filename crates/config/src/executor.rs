@@ -11,12 +11,12 @@ use serde::Deserialize;
 use super::millis;
 use super::network_tools::{CACHE_TTL, DEFAULT_TIMEOUT, TOOL_NAMES};
 
-/// `[executor]`: limits of calls.
+/// `[executor]`: limits of tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ExecutorSection {
-    /// Timeout of a call, including the time in the queue.
+    /// Timeout of a tool call, including the time in the queue.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Duration,
@@ -32,17 +32,16 @@ pub struct ExecutorSection {
     pub max_concurrent_total: Option<NonZeroUsize>,
     /// Maximum time for which a call waits for a slot; after that time, the call ends as
     /// `unavailable`.
-    #[serde(
-        rename = "queue_timeout_ms",
-        deserialize_with = "millis::read_positive"
-    )]
+    #[serde(rename = "queue_timeout_ms")]
+    #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub queue_timeout: Duration,
-    /// Maximum number of [queued calls](../how-to/limits.md#waiting). Servers take turns, and the
-    /// users of each server take turns.
+    /// Maximum number of [queued calls](../how-to/limits.md#waiting). Queued calls of different MCP
+    /// servers start in turn, and so do queued calls of different users of one server.
     pub max_queued: usize,
     /// Maximum size of a result that is returned to the caller in full, in bytes. A larger result
-    /// is stored in [a file](../how-to/large-results.md), and the caller gets the beginning.
+    /// is stored in [a file](../how-to/large-results.md), and the caller gets the beginning of the
+    /// result.
     pub max_result_bytes: Option<NonZeroUsize>,
     /// Maximum size of a tool's output as JSON, in bytes; a larger output is an error.
     pub max_output_bytes: NonZeroUsize,
@@ -82,10 +81,8 @@ pub struct ToolSection {
     /// Timeout of this tool. `MCP_CALCULATOR_TIMEOUT` and `MCP_SEARCH_TIMEOUT` set the timeouts of
     /// the calculator and of `web_search` in seconds. Default: `executor.timeout_ms`; 5000 for
     /// `calculator`, 10000 for `get_weather` and `web_search`.
-    #[serde(
-        rename = "timeout_ms",
-        deserialize_with = "millis::read_optional_positive"
-    )]
+    #[serde(rename = "timeout_ms")]
+    #[serde(deserialize_with = "millis::read_optional_positive")]
     #[cfg_attr(test, schemars(with = "Option<u64>", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Option<Duration>,
     /// Maximum number of concurrent calls of this tool. With 1, the calls run one after the other,
@@ -107,8 +104,8 @@ pub struct ToolSection {
     /// Default: `executor.max_result_bytes`.
     pub max_result_bytes: Option<NonZeroUsize>,
     /// Whether calls of this tool need approval: `never`, `always`, `prompt` or a policy of
-    /// `[approvals]`. Overrides `[approvals]` and the setting of the tool's server. Default: those
-    /// settings.
+    /// `[approvals]`. Overrides `[approvals]` and the setting of the tool's server. Default:
+    /// `require_approval` of the tool's server, or else `approvals.policy`.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub require_approval: Option<ApprovalPolicy>,
 }

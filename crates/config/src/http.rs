@@ -11,8 +11,8 @@ use super::millis;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpSection {
-    /// Maximum size of a request body, in bytes; a larger body gets status 413. The number of
-    /// [JSON values](errors.md#json-values) is limited, too.
+    /// Maximum size of a request body, in bytes; a larger body gets status 413. The number of [JSON
+    /// values](errors.md#json-values) in a body is limited, too.
     pub max_body_bytes: NonZeroUsize,
     /// Timeout for receiving a request body; after the timeout, the request gets status 408.
     #[serde(rename = "body_timeout_ms", deserialize_with = "millis::read_positive")]
@@ -27,28 +27,26 @@ pub struct HttpSection {
     /// closed. A slow client that keeps reading is not disconnected by this timeout. For a client
     /// on another host or in another network namespace, this timeout is four times as long, because
     /// the operating system reports what such a client has read only in steps of up to 128 KiB.
-    /// With the default, this is enough for a client that reads at least 1.1 kB/s.
-    #[serde(
-        rename = "write_timeout_ms",
-        deserialize_with = "millis::read_positive"
-    )]
+    /// With the default, the longer timeout is enough for a client that reads at least 1.1 kB/s.
+    #[serde(rename = "write_timeout_ms")]
+    #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub write_timeout: Duration,
     /// Maximum memory for response bytes that wait for clients, over all connections, in bytes. A
     /// large response counts toward this limit from before it is built until its last byte is sent.
     /// When the limit is reached, further large results wait for free memory, at most until their
-    /// call's deadline. While results wait, clients that have read nothing for at least 2 s are
-    /// disconnected, the one that has stalled longest first. For a client on another host, or in
-    /// another network namespace, this time is 30 s, which is enough for a client that reads at
-    /// least 4.4 kB/s. One principal (a token, or a user of this host) may use at most 6/7 of the
-    /// limit. Results that are being read or built need additional memory: up to several times
-    /// `executor.max_output_bytes` for each running call.
+    /// call's deadline. While results wait, the sidecar disconnects, one at a time, clients that
+    /// have read nothing for at least 2 s; the client that has stalled longest is the first. For a
+    /// client on another host, or in another network namespace, the time is 30 s instead of 2 s,
+    /// which is enough for a client that reads at least 4.4 kB/s. One principal (a token, or a user
+    /// of this host) may use at most 6/7 of the limit. Results that are being read or built need
+    /// additional memory: up to several times `executor.max_output_bytes` for each running call.
     pub max_waiting_bytes: NonZeroUsize,
     /// Maximum size of a request head, in bytes, at least 8,192; a larger head gets status 431.
     #[serde(deserialize_with = "read_max_header_bytes")]
     #[cfg_attr(test, schemars(range(min = MIN_HEAD_BYTES)))]
     pub max_header_bytes: usize,
-    /// Maximum number of headers of a request; a request with more gets status 431.
+    /// Maximum number of headers of a request; a request with more headers gets status 431.
     #[serde(deserialize_with = "read_max_headers")]
     #[cfg_attr(test, schemars(range(min = 1, max = MAX_HEADERS)))]
     pub max_headers: NonZeroUsize,
@@ -58,24 +56,22 @@ pub struct HttpSection {
     /// Maximum number of calls in a batch.
     pub max_batch_calls: NonZeroUsize,
     /// How long the sidecar remembers the request of an `Idempotency-Key`.
-    #[serde(
-        rename = "idempotency_ttl_ms",
-        deserialize_with = "millis::read_positive"
-    )]
+    #[serde(rename = "idempotency_ttl_ms")]
+    #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub idempotency_ttl: Duration,
     /// Maximum number of requests of one principal (a token, or a user of this host) that continue
     /// or wait without their clients: requests with an `Idempotency-Key`, requests of MCP sessions,
-    /// and MCP requests that wait for the client's input. At the limit, a request with a key gets
-    /// status 429, a request of an MCP session is cancelled when its client disconnects, and the
-    /// oldest request that waits for input is cancelled. All principals together may have four
-    /// times this number, and one principal may never have more than the number that is still free
-    /// for the others.
+    /// and MCP requests that wait for the client's input. At the limit, a further request with an
+    /// `Idempotency-Key` gets status 429, a request of an MCP session is cancelled when its client
+    /// disconnects, and the oldest request that waits for input is cancelled. All principals
+    /// together may have four times this number of such requests, and one principal may never have
+    /// more than the number that is still free for all other principals.
     pub max_detached: NonZeroUsize,
     /// Maximum memory of the requests that `max_detached` counts, in bytes, estimated from the size
     /// and the number of values of each request. All principals together may use four times this
-    /// memory, and one principal may never use more than the memory that is still free for the
-    /// others.
+    /// memory, and one principal may never use more than the memory that is still free for all
+    /// other principals.
     pub max_detached_bytes: NonZeroUsize,
     /// Maximum size of the stored responses of one principal, in bytes. If a response does not fit,
     /// the sidecar stores only that the request has run.

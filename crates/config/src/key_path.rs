@@ -44,19 +44,10 @@ impl KeyPath {
 
     /// Returns whether the value at this path may be a credential.
     pub(super) fn may_be_credential(&self) -> bool {
-        let is_credential_key = |name: &str| {
-            [
-                "args",
-                "authentication",
-                "body",
-                "env",
-                "headers",
-                "location",
-            ]
-            .contains(&name)
-                || ["key", "password", "secret", "token", "url"]
-                    .iter()
-                    .any(|part| name.contains(part))
+        let parts = ["key", "password", "secret", "token", "url"];
+        let is_credential_key = |name: &str| match name {
+            "args" | "authentication" | "body" | "env" | "headers" | "location" => true,
+            _ => parts.iter().any(|part| name.contains(part)),
         };
         let mut steps = self.0.iter();
         steps.any(|step| matches!(step, KeyStep::Name(name) if is_credential_key(name)))
@@ -67,7 +58,8 @@ impl KeyPath {
         Self(
             names
                 .into_iter()
-                .map(|name| KeyStep::Name(name.to_owned()))
+                .map(str::to_owned)
+                .map(KeyStep::Name)
                 .collect(),
         )
     }

@@ -101,11 +101,9 @@ impl Config {
             .collect()
     }
 
-    fn with_servers(self, mcp_servers: Vec<McpServerSection>) -> Self {
-        Self {
-            mcp_servers,
-            ..self
-        }
+    fn with_servers(mut self, mcp_servers: Vec<McpServerSection>) -> Self {
+        self.mcp_servers = mcp_servers;
+        self
     }
 }
 
@@ -166,29 +164,22 @@ fn read(
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .collect();
-    let to_config_error =
-        |key_fault: EntryError| error_locator.locate(key_fault.key, &key_fault.message);
-    let server_entries =
-        servers::take(&mut table, &text_variables, filter).map_err(to_config_error)?;
+    let to_error = |error: EntryError| error_locator.locate(error.key, &error.message);
+    let server_entries = servers::take(&mut table, &text_variables, filter).map_err(to_error)?;
     let declared_tools = match filter {
-        EntryFilter::All => {
-            DeclaredTools::take(&mut table, &text_variables).map_err(to_config_error)?
-        }
+        EntryFilter::All => DeclaredTools::take(&mut table, &text_variables).map_err(to_error)?,
         EntryFilter::Labeled(_) => {
             DeclaredTools::skip(&mut table);
             DeclaredTools::default()
         }
     };
-    let builtins = builtins::take(&mut table).map_err(to_config_error)?;
+    let builtins = builtins::take(&mut table).map_err(to_error)?;
     let mut config =
         deserialize(table).map_err(|(key, message)| error_locator.locate(key, &message))?;
     if matches!(filter, EntryFilter::All) {
-        let resolved_tools = builtins.resolve(
-            &config.tools,
-            &text_variables,
-            config.vault.has_key_source(),
-        );
-        config.builtins = resolved_tools.map_err(to_config_error)?;
+        let has_vault = config.vault.has_key_source();
+        let resolved_tools = builtins.resolve(&config.tools, &text_variables, has_vault);
+        config.builtins = resolved_tools.map_err(to_error)?;
     }
     if matches!(filter, EntryFilter::All)
         && let Some((key, message)) = config.find_model_fault(&server_entries.servers)

@@ -10,14 +10,12 @@ use super::{OfferedTools, millis};
 #[serde(default, deny_unknown_fields)]
 pub struct McpSection {
     /// Maximum time for a server to list its tools, including the connection setup.
-    #[serde(
-        rename = "discovery_timeout_ms",
-        deserialize_with = "millis::read_positive"
-    )]
+    #[serde(rename = "discovery_timeout_ms")]
+    #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub discovery_timeout: Duration,
-    /// How long a server that failed to list its tools is backed off; the time doubles with each
-    /// further failure, up to five minutes.
+    /// How long Pillion waits, after a server failed to list its tools, before Pillion requests the
+    /// list again; the time doubles with each further failure, up to five minutes.
     #[serde(rename = "retry_after_ms", deserialize_with = "millis::read_any")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub retry_after: Duration,

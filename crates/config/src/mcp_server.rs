@@ -71,7 +71,7 @@ pub struct ServerSettings {
     pub max_concurrent: Option<NonZeroUsize>,
     /// The [credential](../how-to/credentials-of-users.md) that calls use: `shared` (the server's
     /// own), `per_user` (that of the user on whose behalf the call runs) or `user_or_shared` (the
-    /// user's if there is one). A program only supports `shared`. Default: `shared`.
+    /// user's if there is one). A stdio server supports only `shared`. Default: `shared`.
     #[schema(value_type = String)]
     pub credential: CredentialPolicy,
     /// `url` and `token_env` for [providers that call the server
@@ -173,10 +173,7 @@ impl McpServerSection {
             return prefix.clone();
         }
         let is_valid_char = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let chars = self.label().chars();
-        let label: String = chars
-            .map(|c| if is_valid_char(c) { c } else { '_' })
-            .collect();
+        let label = self.label().replace(|c: char| !is_valid_char(c), "_");
         let has_valid_start = label.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         format!("{}{label}_", if has_valid_start { "" } else { "_" })
     }

@@ -1,6 +1,6 @@
 use serde::Deserialize;
 
-/// `[memory]`: the memory tools.
+/// `[memory]`: settings of the memory tools.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]

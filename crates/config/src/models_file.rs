@@ -30,11 +30,8 @@ impl ModelsFile {
     /// Returns the path of the models file that the configuration names. The configuration may be
     /// invalid.
     pub(super) fn find_path(config: &Table, config_path: &Path) -> Option<PathBuf> {
-        let path = config
-            .get(MODELS_FILE_KEY)?
-            .as_str()
-            .filter(|path| !path.is_empty())?;
-        Some(resolve_path(config_path, path))
+        let path = config.get(MODELS_FILE_KEY)?.as_str()?;
+        (!path.is_empty()).then(|| resolve_path(config_path, path))
     }
 
     /// Removes the key `models_file` from the configuration, and adds the entries of the file.
@@ -65,9 +62,7 @@ impl ModelsFile {
             text: models_file.file.text(),
         })?;
         for (list_index, list) in LIST_KEYS.into_iter().enumerate() {
-            let list_value = config
-                .entry(list)
-                .or_insert_with(|| Value::Array(Vec::new()));
+            let list_value = config.entry(list).or_insert(Value::Array(Vec::new()));
             let Value::Array(entries) = list_value else {
                 return Err(key_error(list, "expected an array of tables"));
             };
@@ -76,8 +71,8 @@ impl ModelsFile {
                 None => {}
                 Some(Value::Array(file_entries)) => entries.extend(file_entries),
                 Some(_) => {
-                    return Err(models_file
-                        .key_error(list, &format!("expected an array of tables: [[{list}]]")));
+                    let message = format!("expected an array of tables: [[{list}]]");
+                    return Err(models_file.key_error(list, &message));
                 }
             }
         }
@@ -168,52 +163,37 @@ mod tests {
         for (models, expected) in [
             (
                 "[[models]]\nid = 'b'\ncolor = 1\n",
-                "models.toml:3: models[0].color: unknown field",
+                "3: models[0].color: unknown field",
             ),
             (
                 "\n[[models]]\nid = 'a'\n",
-                "models.toml:3: models[0].id: the name 'a' is used by two models",
+                "3: models[0].id: the name 'a' is used by two models",
             ),
-            ("[[models]]\nid = \n", "models.toml:2: "),
-            (
-                "[log]\nfilter = 'trace'\n",
-                "models.toml:1: log: only [[providers]] and [[models]]",
-            ),
-            (
-                "models = 7\n",
-                "models.toml:1: models: expected an array of tables",
-            ),
+            ("[[models]]\nid = \n", "2: "),
+            ("[log]\n", "1: log: only [[providers]] and [[models]]"),
+            ("models = 7\n", "1: models: expected an array of tables"),
         ] {
             let message = message(main, models);
-            assert!(message.starts_with(expected), "{models}\n{message}");
+            let start = format!("models.toml:{expected}");
+            assert!(message.starts_with(&start), "{models}\n{message}");
         }
         // An error in the configuration file still names that file.
         let message = message(
             "[[models]]\nid = 'a'\nlabel = 7\n",
             "[[models]]\nid = 'b'\n",
         );
-        assert!(
-            message.starts_with("pillion.toml:4: models[0].label: "),
-            "{message}"
-        );
+        let start = "pillion.toml:4: models[0].label: ";
+        assert!(message.starts_with(start), "{message}");
     }
 
     #[test]
     fn h2_a_missing_models_file_is_an_error() {
         let result = Config::parse("models_file = '/nowhere/models.toml'", "pillion.toml");
         let error = result.unwrap_err().to_string();
-        assert!(
-            error.starts_with(
-                "pillion.toml:1: models_file: cannot read /nowhere/models.toml: No such file"
-            ),
-            "{error}"
-        );
+        let start = "pillion.toml:1: models_file: cannot read /nowhere/models.toml: No such file";
+        assert!(error.starts_with(start), "{error}");
         let type_error = Config::parse("models_file = 7", "pillion.toml").unwrap_err();
-        assert!(
-            type_error
-                .to_string()
-                .contains("expected the path of a file"),
-            "{type_error}"
-        );
+        let message = type_error.to_string();
+        assert!(message.contains("expected the path of a file"), "{message}");
     }
 }

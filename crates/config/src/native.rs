@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 use url::{Host, Url};
 
-use super::entry::{EntryError, Variables, entry_error, variable_value};
+use super::entry::{Result, Variables, entry_error, variable_value};
 use super::{KeyPath, McpServerSection, ModelSection, PinPolicy, ProviderSection};
 
 /// `native` of an entry of `[[mcp_servers]]`: the URL and the token with which model providers call
@@ -22,15 +22,13 @@ pub struct NativeSection {
 }
 
 impl NativeSection {
-    pub(super) fn check_url(&self, path: &KeyPath) -> Result<(), EntryError> {
+    pub(super) fn check_url(&self, path: &KeyPath) -> Result<()> {
         if self.url.as_ref().is_none_or(is_public) {
             return Ok(());
         }
         let message = "expected a public https:// URL, because the model's provider connects to it";
-        Err(entry_error(
-            path.join_name("native").join_name("url"),
-            message,
-        ))
+        let key = path.join_name("native").join_name("url");
+        Err(entry_error(key, message))
     }
 }
 
@@ -39,7 +37,7 @@ pub(super) fn fill_token(
     settings: &mut Table,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<(), EntryError> {
+) -> Result<()> {
     const TOKEN_ENV_KEY: &str = "token_env";
     if let Some(Value::Table(native_table)) = settings.get_mut("native")
         && let Some(name) = native_table.remove(TOKEN_ENV_KEY)
@@ -53,11 +51,8 @@ pub(super) fn fill_token(
 
 /// Returns the URL at which a provider reaches the server.
 pub fn url_for_provider(server: &McpServerSection) -> Option<&Url> {
-    let native_url = server
-        .settings
-        .native
-        .as_ref()
-        .and_then(|native| native.url.as_ref());
+    let native = server.settings.native.as_ref();
+    let native_url = native.and_then(|native| native.url.as_ref());
     native_url.or_else(|| server.server.url())
 }
 
@@ -77,18 +72,17 @@ pub(super) fn native_call_error(
     };
     let tools = &model.config.tools;
     let api = provider.map(ProviderSection::api);
+    let native = server.settings.native.as_ref();
     let reason = if !(tools.function_calling && tools.mcp) {
         "the model needs function_calling and mcp".to_owned()
     } else if !matches!(api, Some(Provider::OpenAiResponses | Provider::Anthropic)) {
-        let model_api = api.map_or_else(
-            || match model.config.provider.as_deref() {
-                Some(name) => {
-                    format!("names the provider '{name}', which has no [[providers]] entry")
-                }
-                None => "has no provider".to_owned(),
-            },
-            |api| format!("uses '{api}'"),
-        );
+        let model_api = match (api, model.config.provider.as_deref()) {
+            (Some(api), _) => format!("uses '{api}'"),
+            (None, Some(name)) => {
+                format!("names the provider '{name}', which has no [[providers]] entry")
+            }
+            (None, None) => "has no provider".to_owned(),
+        };
         format!("only 'openai-responses' and 'anthropic' can, and the model {model_api}")
     } else if server.server.url().is_none() {
         "the server is a local program".to_owned()
@@ -98,11 +92,7 @@ pub(super) fn native_call_error(
             .to_owned()
     } else if server.settings.credential.uses_user_credentials() {
         "the server uses the credentials of users, which are never sent to a provider".to_owned()
-    } else if server
-        .settings
-        .native
-        .as_ref()
-        .is_none_or(|native| native.url.is_none())
+    } else if native.is_none_or(|native| native.url.is_none())
         && server.server.url().is_some_and(|url| url.query().is_some())
     {
         "the server's URL has a query, which may contain a key; set native.url to the URL for \
@@ -158,17 +148,14 @@ mod tests {
         let config = config("url = 'https://dice.example/mcp'", NATIVE_TOOLS).unwrap();
         assert_eq!(config.models[0].native_mcp, ["dice"]);
         let server = &config.mcp_servers[0];
-        assert_eq!(
-            url_for_provider(server).unwrap().as_str(),
-            "https://dice.example/mcp"
-        );
+        let url = url_for_provider(server).unwrap();
+        assert_eq!(url.as_str(), "https://dice.example/mcp");
         assert!(server.settings.native.is_none());
     }
 
     #[test]
     fn h1_another_url_may_be_public() {
-        let server =
-            "url = 'http://127.0.0.1:9/mcp'\nnative = { url = 'https://dice.example/mcp' }";
+        let server = "url = 'http://127.0.0.1/mcp'\nnative = { url = 'https://dice.example/mcp' }";
         let config = config(server, NATIVE_TOOLS).unwrap();
         let url = url_for_provider(&config.mcp_servers[0]).unwrap();
         assert_eq!(url.as_str(), "https://dice.example/mcp");
@@ -177,51 +164,30 @@ mod tests {
     #[test]
     fn h1_a_server_that_no_provider_can_call_is_a_clear_error() {
         let public_server = "url = 'https://dice.example/mcp'";
-        for (server, model, message) in [
-            (
-                "command = 'dice'",
-                NATIVE_TOOLS,
-                "the server is a local program",
-            ),
-            (
-                "url = 'http://127.0.0.1:9/mcp'",
-                NATIVE_TOOLS,
-                "public https:// URL",
-            ),
-            (
-                "url = 'https://10.0.0.1/mcp'",
-                NATIVE_TOOLS,
-                "public https:// URL",
-            ),
-            (
-                "url = 'https://dice/mcp'",
-                NATIVE_TOOLS,
-                "public https:// URL",
-            ),
-            (
-                "url = 'https://dice.localhost/mcp'",
-                NATIVE_TOOLS,
-                "public https:// URL",
-            ),
-            (
-                "url = 'https://dice.example/mcp'\nnative = { url = 'http://dice.example/mcp' }",
-                "",
-                "pillion.toml:8: mcp_servers[0].native.url: expected a public https:// URL",
-            ),
+        let bad_servers = [
+            ("command = 'dice'", "the server is a local program"),
+            ("url = 'http://127.0.0.1:9/mcp'", "public https:// URL"),
+            ("url = 'https://10.0.0.1/mcp'", "public https:// URL"),
+            ("url = 'https://dice/mcp'", "public https:// URL"),
+            ("url = 'https://dice.localhost/mcp'", "public https:// URL"),
             (
                 "url = 'https://dice.example/mcp'\ncredential = 'per_user'",
-                NATIVE_TOOLS,
                 "the credentials of users",
             ),
             (
                 "url = 'https://dice.example/mcp'\npin = 'block'",
-                NATIVE_TOOLS,
                 "Pillion cannot block a changed tool",
             ),
             (
                 "url = 'https://dice.example/mcp?key=s3cret'",
-                NATIVE_TOOLS,
                 "the server's URL has a query",
+            ),
+        ];
+        let bad_models = [
+            (
+                "url = 'https://dice.example/mcp'\nnative = { url = 'http://dice.example/mcp' }",
+                "",
+                "pillion.toml:8: mcp_servers[0].native.url: expected a public https:// URL",
             ),
             (
                 public_server,
@@ -240,7 +206,9 @@ mod tests {
                 "pillion.toml:14: models[1].tools.native_mcp[0]: the model's provider cannot call \
                  MCP server 'dice' directly: only 'openai-responses' and 'anthropic'",
             ),
-        ] {
+        ];
+        let server_cases = bad_servers.map(|(server, message)| (server, NATIVE_TOOLS, message));
+        for (server, model, message) in server_cases.into_iter().chain(bad_models) {
             let error = config(server, model).unwrap_err().to_string();
             assert!(error.contains(message), "{server}\n{model}\n{error}");
             assert!(!error.contains("s3cret"), "{error}");

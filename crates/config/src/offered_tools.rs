@@ -29,17 +29,12 @@ enum ToolSelector {
 
 /// The names of the built-in tools.
 static BUILT_IN_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let tools = pillion_builtins::all();
-    let names = tools
-        .iter()
-        .map(|tool| tool.definition().name().to_string());
-    let other_names =
-        network_tools::TOOL_NAMES
-            .iter()
-            .chain(&["search_memory", "remember", "forget"]);
+    let mut names = Vec::from(network_tools::TOOL_NAMES.map(str::to_owned));
+    names.extend(["search_memory", "remember", "forget"].map(str::to_owned));
+    for tool in pillion_builtins::all() {
+        names.push(tool.definition().name().to_string());
+    }
     names
-        .chain(other_names.map(|name| (*name).to_owned()))
-        .collect()
 });
 
 impl OfferedTools {
@@ -77,12 +72,7 @@ impl ToolSelector {
 
     fn has_tool(&self, name: &str, origin: &ToolOrigin) -> bool {
         match self {
-            Self::Builtin => {
-                !origin.is_mcp()
-                    && BUILT_IN_NAMES
-                        .iter()
-                        .any(|built_in_name| built_in_name == name)
-            }
+            Self::Builtin => !origin.is_mcp() && BUILT_IN_NAMES.iter().any(|tool| tool == name),
             Self::Servers => origin.is_mcp(),
             Self::Named(pattern) => pattern.matches(name),
         }
@@ -171,9 +161,7 @@ mod tests {
     fn an_invalid_selection_of_tools_is_rejected() {
         for entry in ["", "!", "a b", "@workers", "a*b", "!!a"] {
             let text = format!("[mcp]\ntools = ['{entry}']");
-            let error = Config::parse(&text, "pillion.toml")
-                .unwrap_err()
-                .to_string();
+            let error = Config::parse(&text, "c.toml").unwrap_err().to_string();
             assert!(error.contains("mcp.tools"), "{error}");
             assert!(error.contains("'@builtin'"), "{error}");
         }

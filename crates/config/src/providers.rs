@@ -31,11 +31,8 @@ pub struct ProviderSection {
     #[serde(default)]
     pub key_env: Option<String>,
     /// Maximum time for one response. Default: 300,000 ms.
-    #[serde(
-        default = "default_timeout",
-        rename = "timeout_ms",
-        deserialize_with = "millis::read_positive"
-    )]
+    #[serde(default = "default_timeout", rename = "timeout_ms")]
+    #[serde(deserialize_with = "millis::read_positive")]
     pub timeout: Duration,
     /// How often a request is repeated if the provider is overloaded. Default: 2.
     #[serde(default = "default_max_retries")]
@@ -83,10 +80,8 @@ impl ProviderSection {
 
     /// Returns the host name of the provider.
     pub fn host(&self) -> String {
-        let url = self
-            .base_url
-            .clone()
-            .unwrap_or_else(|| default_url(self.api()));
+        let api = self.api();
+        let url = self.base_url.clone().unwrap_or_else(|| default_url(api));
         url.host_str().unwrap_or_default().to_owned()
     }
 }
@@ -116,9 +111,7 @@ fn read_api<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Provide
 fn read_base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = String::deserialize(deserializer)?;
     // The error does not repeat the text, which may contain a key.
-    let url: Url = text
-        .parse()
-        .map_err(|_| D::Error::custom("not a valid URL"))?;
+    let url = Url::parse(&text).map_err(|_| D::Error::custom("not a valid URL"))?;
     match url.scheme() {
         "http" | "https" if url.username().is_empty() && url.password().is_none() => Ok(Some(url)),
         "http" | "https" => Err(D::Error::custom(
@@ -179,20 +172,14 @@ mod tests {
 
     #[test]
     fn h1_the_entry_decides_where_requests_go() {
-        let error = |text: &str| {
-            let error = Config::parse(text, "pillion.toml").unwrap_err();
-            error.to_string()
-        };
         let missing_url = "[[providers]]\nname = 'openai'\n[[providers]]\nname = 'ollama'\n";
+        let error = Config::parse(missing_url, "pillion.toml").unwrap_err();
         assert_eq!(
-            error(missing_url),
+            error.to_string(),
             "pillion.toml:4: providers[1].name: 'ollama' is not the name of a built-in provider \
             (anthropic, google, openai, openai-responses): set base_url"
         );
-        for setting in [
-            "api = 'openai'\n",
-            "base_url = 'http://127.0.0.1:11434/v1'\n",
-        ] {
+        for setting in ["api = 'openai'", "base_url = 'http://127.0.0.1:11434/v1'"] {
             let config = Config::parse(&format!("{missing_url}{setting}"), "pillion.toml");
             assert_eq!(config.unwrap().providers.len(), 2);
         }
@@ -202,10 +189,8 @@ mod tests {
     fn a_parameter_that_pillion_sets_cannot_be_forwarded() {
         let read_with =
             |name: &str| read(&format!("name = 'openai'\nextra_parameters = ['{name}']"));
-        assert_eq!(
-            read_with("search_settings").unwrap().extra_parameters,
-            ["search_settings"]
-        );
+        let section = read_with("search_settings").unwrap();
+        assert_eq!(section.extra_parameters, ["search_settings"]);
         for name in [
             "model",
             "models",
@@ -215,10 +200,8 @@ mod tests {
             "function_call",
         ] {
             let error = read_with(name).unwrap_err().to_string();
-            assert!(
-                error.contains(&format!("'{name}' cannot be forwarded")),
-                "{error}"
-            );
+            let expected = format!("'{name}' cannot be forwarded");
+            assert!(error.contains(&expected), "{error}");
         }
         let section = read("name = 'openai'").unwrap();
         assert!(section.extra_parameters.is_empty());

@@ -4,8 +4,8 @@ use pillion_core::is_bidi_control;
 use pillion_mcp_client::ServerConfig;
 use toml::{Table, Value};
 
-use super::entry::{EntryError, Variables, entry_error, fill_from_variables, read};
-use super::{KeyPath, KeyStep, McpServerSection, ServerSettings, native};
+use super::entry::{Result, Variables, entry_error, fill_from_variables, read, take_entries};
+use super::{KeyPath, McpServerSection, ServerSettings, native};
 
 /// Which entries of `mcp_servers` are read.
 #[derive(Debug, Clone, Copy)]
@@ -29,31 +29,15 @@ pub(super) fn take(
     config: &mut Table,
     variables: &Variables,
     filter: EntryFilter<'_>,
-) -> Result<ServerEntries, EntryError> {
-    let path = KeyPath::from_names(["mcp_servers"]);
-    let entries = match config.remove("mcp_servers") {
-        None => return Ok(ServerEntries::default()),
-        Some(Value::Array(entries)) => entries,
-        Some(_) => {
-            return Err(entry_error(
-                path,
-                "expected an array of tables: [[mcp_servers]]",
-            ));
-        }
-    };
+) -> Result<ServerEntries> {
     let mut labels = BTreeSet::new();
     let mut server_entries = ServerEntries::default();
-    for (index, entry) in entries.into_iter().enumerate() {
-        let entry_path = path.join(KeyStep::Index(index));
-        let Value::Table(table) = entry else {
-            return Err(entry_error(entry_path, "expected a table"));
-        };
+    for (entry_path, table) in take_entries(config, "mcp_servers")? {
         if let (EntryFilter::Labeled(requested_label), Some(label)) = (filter, table.get("label"))
             && label.as_str() != Some(requested_label)
         {
-            server_entries
-                .skipped_labels
-                .extend(label.as_str().map(str::to_owned));
+            let skipped_label = label.as_str().map(str::to_owned);
+            server_entries.skipped_labels.extend(skipped_label);
             continue;
         }
         let server = read_server(table, &entry_path, variables)?;
@@ -70,7 +54,7 @@ fn read_server(
     mut entry: Table,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<McpServerSection, EntryError> {
+) -> Result<McpServerSection> {
     let mut digest_input = entry.clone();
     let mut settings_table = Table::new();
     for name in ServerSettings::entry_keys() {
@@ -100,11 +84,8 @@ fn read_server(
     if let Some(native) = &settings.native {
         native.check_url(path)?;
     }
-    Ok(McpServerSection::new(
-        settings,
-        server,
-        &digest_input.to_string(),
-    ))
+    let digest_text = digest_input.to_string();
+    Ok(McpServerSection::new(settings, server, &digest_text))
 }
 
 /// Path segments after `/api/v1/servers/` that belong to other routes and therefore cannot be names
@@ -143,9 +124,7 @@ mod tests {
             assert!(server_name_error(name).is_some(), "{name:?}");
             let entry = toml::Table::from_iter([("label".to_owned(), name.into())]);
             let text = format!("[[mcp_servers]]\n{entry}url = 'https://mcp.example/'");
-            let error = Config::parse(&text, "pillion.toml")
-                .unwrap_err()
-                .to_string();
+            let error = Config::parse(&text, "c.toml").unwrap_err().to_string();
             assert!(error.contains("mcp_servers[0].label: "), "{error}");
         }
         for name in ["Test", "tests", "re fresh", "wetter-ä", "天気"] {

@@ -24,9 +24,9 @@ pub struct SocketSection {
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub mode: Option<SocketMode>,
     /// Users, by number, whose processes may use the sidecar. If any of the four `allow_` keys is
-    /// set, even to an empty list, the sidecar rejects requests of other users with status 403,
-    /// except root and its own user; otherwise every user who can open the socket may use the
-    /// sidecar.
+    /// set, even to an empty list, the sidecar rejects requests of all other users, except root and
+    /// the user who runs the sidecar, with status 403; otherwise every user who can open the socket
+    /// may use the sidecar.
     pub allow_uids: Option<Vec<u32>>,
     /// Groups, by number, whose processes may use the sidecar. Only the primary group of a process
     /// counts.
@@ -132,13 +132,14 @@ impl Visitor<'_> for GroupVisitor {
     }
 
     fn visit_i64<E: Error>(self, id: i64) -> Result<SystemGroup, E> {
-        let id_result = u32::try_from(id);
-        id_result.map(SystemGroup::Id).map_err(|_| {
-            E::custom(format!(
+        let message = || {
+            format!(
                 "the group id {id} is out of range: expected 0 to {}",
                 u32::MAX
-            ))
-        })
+            )
+        };
+        let group_id = u32::try_from(id).map_err(|_| E::custom(message()))?;
+        Ok(SystemGroup::Id(group_id))
     }
 }
 
@@ -150,10 +151,8 @@ impl<'de> Deserialize<'de> for SystemUser {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         if name.is_empty() {
-            return Err(D::Error::invalid_value(
-                Unexpected::Str(&name),
-                &"the name of a user",
-            ));
+            let unexpected = Unexpected::Str(&name);
+            return Err(D::Error::invalid_value(unexpected, &"the name of a user"));
         }
         Ok(Self(name))
     }

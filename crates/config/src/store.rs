@@ -12,8 +12,8 @@ use super::{Config, millis};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSection {
-    /// The location: a path, `sqlite:PATH`, `postgres://...` or `memory`. Default: `pillion.db` in
-    /// the state directory; see [the store](../how-to/store.md).
+    /// The location of the database: a path, `sqlite:PATH`, `postgres://...` or `memory`. Default:
+    /// `pillion.db` in the state directory; see [the store](../how-to/store.md).
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub location: Option<StoreLocation>,
     /// The failure that a write to a SQLite file survives: a crash of the process (`process`), or
@@ -22,10 +22,8 @@ pub struct StoreSection {
     pub durability: Durability,
     /// Timeout of a PostgreSQL statement; after the timeout, the statement fails and its connection
     /// is closed.
-    #[serde(
-        rename = "statement_timeout_ms",
-        deserialize_with = "millis::read_positive"
-    )]
+    #[serde(rename = "statement_timeout_ms")]
+    #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub statement_timeout: Duration,
     /// The name of this host in a PostgreSQL database that [several hosts

@@ -17,10 +17,8 @@ pub struct TabletopSection {
     /// `features.llm`.
     pub model: Option<String>,
     /// Maximum time for one response of the model.
-    #[serde(
-        rename = "model_timeout_ms",
-        deserialize_with = "millis::read_positive"
-    )]
+    #[serde(rename = "model_timeout_ms")]
+    #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub model_timeout: Duration,
     /// Maximum number of messages of one scene; the oldest are deleted.

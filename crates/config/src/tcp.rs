@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::millis;
 
-/// `[tcp]`: the TCP listener, which serves the same API as the Unix socket. Off unless `listen` is
-/// set; every request over TCP needs a token.
+/// `[tcp]`: the TCP listener, which serves the same API as the Unix socket. The listener is off
+/// unless `listen` is set. Every request over TCP needs a token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -18,12 +18,14 @@ pub struct TcpSection {
     /// Whether `listen` may be an address that other machines can reach. Pillion has no TLS: put a
     /// reverse proxy with TLS in front.
     pub allow_remote: bool,
-    /// An environment variable with tokens in the format of `tokens_file`, separated by `;`.
-    /// Instead of a hash, an entry can contain the token itself, of at least 20 characters.
+    /// The name of an environment variable that contains tokens in the format of `tokens_file`,
+    /// separated by `;`. Instead of a hash, an entry can contain the token itself, of at least 20
+    /// characters.
     pub tokens_env: Option<String>,
     /// A file with one token per line: `NAME SCOPE sha256:HEX`, optionally followed by `user=NAME`
-    /// or `any-user`, and by [`tools=TOOLS`](../how-to/serve-over-tcp.md#tools-of-a-token). The
-    /// last line needs a line break, too. The file is read again when it changes.
+    /// or `any-user`, and by [`tools=TOOLS`](../how-to/serve-over-tcp.md#tools-of-a-token). Every
+    /// line, including the last one, must end with a line break. Pillion reads a changed file
+    /// again.
     pub tokens_file: Option<PathBuf>,
     /// Whether tokens created by `pillion tokens create` are valid.
     pub tokens_store: bool,
@@ -40,10 +42,8 @@ pub struct TcpSection {
     /// more, the oldest unauthenticated connection is closed.
     pub max_connections: NonZeroUsize,
     /// How long a connection may stay open without a request that has a valid token.
-    #[serde(
-        rename = "authentication_timeout_ms",
-        deserialize_with = "millis::read_positive"
-    )]
+    #[serde(rename = "authentication_timeout_ms")]
+    #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub authentication_timeout: Duration,
 }

@@ -7,9 +7,9 @@ use url::Url;
 /// `[telemetry]`: trace export to an OpenTelemetry collector. Without an endpoint, no traces are
 /// exported.
 ///
-/// The standard variables override this section: `OTEL_EXPORTER_OTLP_ENDPOINT`,
-/// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER` and the others that the
-/// OpenTelemetry SDK reads.
+/// The standard OpenTelemetry environment variables override this section:
+/// `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`,
+/// `OTEL_TRACES_SAMPLER` and the other variables that the OpenTelemetry SDK reads.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -52,9 +52,8 @@ impl fmt::Debug for CollectorUrl {
 impl<'de> Deserialize<'de> for CollectorUrl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let parsed_url = Url::parse(&text).ok();
-        let url =
-            parsed_url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let parsed = Url::parse(&text).ok();
+        let url = parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         url.map(Self)
             .ok_or_else(|| D::Error::custom("expected an http:// or https:// URL"))
     }
@@ -88,9 +87,7 @@ mod tests {
         }
         let config = parse("endpoint = \"https://me:hush@collector/otlp\"\nsample_ratio = 0.5");
         let debug_text = format!("{:?}", config.unwrap().telemetry);
-        assert!(
-            debug_text.contains("collector") && !debug_text.contains("hush"),
-            "{debug_text}"
-        );
+        assert!(debug_text.contains("collector"), "{debug_text}");
+        assert!(!debug_text.contains("hush"), "{debug_text}");
     }
 }

@@ -32,16 +32,14 @@ fn read_text(path: &Path) -> Result<String> {
         } else {
             "a pipe or a device"
         };
-        return Err(invalid_data(format!(
-            "{file_kind} was found, expected a regular file"
-        )));
+        let message = format!("{file_kind} was found, expected a regular file");
+        return Err(invalid_data(message));
     }
     let mut text = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(invalid_data(format!(
-            "the file is larger than {MAX_FILE_BYTES} bytes"
-        )));
+        let message = format!("the file is larger than {MAX_FILE_BYTES} bytes");
+        return Err(invalid_data(message));
     }
     String::from_utf8(text).map_err(|error| Error::new(ErrorKind::InvalidData, error.utf8_error()))
 }
@@ -206,9 +204,7 @@ impl ConfigFile {
             // line of this text.
             let has_final_line = following_lines.len() < previous.text.lines().count();
             let current_lines: HashSet<_> = self.text.lines().map(str::trim).collect();
-            let mut settings = following_lines
-                .into_iter()
-                .filter(|line| !has_no_setting(line));
+            let mut settings = following_lines.iter().filter(|line| !has_no_setting(line));
             let is_setting_lost = settings.any(|line| !current_lines.contains(line.trim()));
             Some(has_final_line && is_setting_lost)
         };
@@ -219,13 +215,9 @@ impl ConfigFile {
     /// lacked one, and the last line is not a truncated line of the previous text.
     fn may_lack_line_break(&self, previous: &Self) -> bool {
         let (final_line, previous_final_line) = (last_line(&self.text), last_line(&previous.text));
-        let is_line_start = || {
-            previous
-                .text
-                .lines()
-                .any(|line| line.starts_with(final_line))
-        };
-        ends_within_line(&previous.text) && (final_line == previous_final_line || !is_line_start())
+        let mut previous_lines = previous.text.lines();
+        let is_line_start = previous_lines.any(|line| line.starts_with(final_line));
+        ends_within_line(&previous.text) && (final_line == previous_final_line || !is_line_start)
     }
 
     fn return_first_error<const N: usize>(

@@ -63,10 +63,8 @@ pub(super) fn find_unknown(
         if is_similar_to_key(&name[PILLION_PREFIX.len()..]) {
             return Err(ConfigError::MisspelledVariable { variable });
         }
-        if let Some(similar_name) = KNOWN_VARIABLES[..2]
-            .iter()
-            .find(|known_name| is_similar(&name, known_name))
-        {
+        let mut main_names = KNOWN_VARIABLES[..2].iter();
+        if let Some(similar_name) = main_names.find(|known_name| is_similar(&name, known_name)) {
             return Err(ConfigError::UnknownVariable {
                 variable,
                 similar_name,
@@ -93,9 +91,8 @@ fn is_similar_to_key(name: &str) -> bool {
         let (section, rest) = (&lower_name[..index], &lower_name[index + 1..]);
         if section == "tools" {
             // The tool's name may itself contain `_`, so each `_` is tried as the end of the name.
-            let mut separators = rest.match_indices('_');
-            return separators
-                .any(|(index, _)| list_prefixes(&rest[index + 1..]).any(is_key_of_tool));
+            let mut ends = rest.match_indices('_');
+            return ends.any(|(index, _)| list_prefixes(&rest[index + 1..]).any(is_key_of_tool));
         }
         list_prefixes(rest).any(|key| is_known_key([section, key]))
     })
@@ -115,16 +112,10 @@ fn is_key_of_tool(key: &str) -> bool {
 
 /// Returns whether a key with this path is valid in a configuration.
 fn is_known_key<const N: usize>(names: [&str; N]) -> bool {
-    let value = names
-        .into_iter()
-        .rev()
-        .fold(Value::Integer(0), |inner_value, name| {
-            Value::Table(Table::from_iter([(name.to_owned(), inner_value)]))
-        });
-    let result = Config::deserialize(value);
-    result
-        .err()
-        .is_none_or(|error| !error.message().starts_with("unknown field"))
+    let nest = |value, name: &str| Value::Table(Table::from_iter([(name.to_owned(), value)]));
+    let value = names.into_iter().rev().fold(Value::Integer(0), nest);
+    let error = Config::deserialize(value).err();
+    error.is_none_or(|error| !error.message().starts_with("unknown field"))
 }
 
 fn collect_texts<'a>(value: &'a Value, texts: &mut BTreeSet<&'a str>) {

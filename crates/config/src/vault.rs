@@ -12,7 +12,7 @@ pub struct VaultSection {
     /// A file of mode 0600 with the key of [stored credentials](../how-to/store-credentials.md): 32
     /// bytes, raw or in Base64.
     pub key_file: Option<PathBuf>,
-    /// An environment variable with the key in Base64.
+    /// The name of an environment variable that contains the key in Base64.
     pub key_env: Option<String>,
 }
 

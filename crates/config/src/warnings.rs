@@ -46,10 +46,8 @@ impl Config {
             warnings.push(ConfigWarning { subject, message });
         };
         for (index, provider) in self.providers.iter().enumerate() {
-            let variable_name = provider.key_env.as_deref();
-            if let Some(name) =
-                variable_name.filter(|name| variable(name).is_none_or(|key| key.trim().is_empty()))
-            {
+            let is_unset = |name: &&str| variable(name).is_none_or(|key| key.trim().is_empty());
+            if let Some(name) = provider.key_env.as_deref().filter(is_unset) {
                 let key = build_entry_path("providers", index).join_name("key_env");
                 warn(key, format!("{} is not set", variable::describe(name)));
             }
@@ -66,10 +64,8 @@ impl Config {
                 let message = format!(
                     "there is no [[providers]] entry named '{name}': the model cannot be used"
                 );
-                warn(
-                    build_entry_path("models", index).join_name("provider"),
-                    message,
-                );
+                let key = build_entry_path("models", index).join_name("provider");
+                warn(key, message);
             }
         }
         let weather = self.builtins.get_weather.as_ref();
@@ -78,11 +74,9 @@ impl Config {
             !has_provider && (weather.base_url.is_some() || weather.geocoding_url.is_some())
         }) {
             let key = KeyPath::from_names(["tools", "get_weather", "provider"]);
-            warn(
-                key,
-                "get_weather has no provider and returns an error until a provider is set"
-                    .to_owned(),
-            );
+            let message =
+                "get_weather has no provider and returns an error until a provider is set";
+            warn(key, message.to_owned());
         }
         for (index, section) in self.mcp_servers.iter().enumerate() {
             let Endpoint::Command(command) = &section.server.endpoint else {
@@ -90,10 +84,9 @@ impl Config {
             };
             let program = command.program.to_string_lossy();
             if program.contains(' ') && !command.program.exists() {
-                warn(
-                    build_entry_path("mcp_servers", index).join_name("command"),
-                    "the program's name contains a space: arguments belong in 'args'".to_owned(),
-                );
+                let key = build_entry_path("mcp_servers", index).join_name("command");
+                let message = "the program's name contains a space: arguments belong in 'args'";
+                warn(key, message.to_owned());
             }
         }
         self.warn_about_tabletop(&mut warn);
@@ -102,27 +95,20 @@ impl Config {
     }
 
     fn warn_about_tabletop(&self, warn: &mut impl FnMut(KeyPath, String)) {
-        let key = KeyPath::from_names(["tabletop", "model"]);
-        match &self.tabletop.model {
-            _ if !self.tabletop.enabled => {}
+        let message = match &self.tabletop.model {
+            _ if !self.tabletop.enabled => return,
             None if self.features.llm => {
-                warn(
-                    key,
-                    "orchestrate_action has no model: set tabletop.model".to_owned(),
-                );
+                "orchestrate_action has no model: set tabletop.model".to_owned()
             }
-            None => {}
             Some(id) if !self.models.iter().any(|model| model.config.id == *id) => {
-                warn(key, format!("there is no [[models]] entry named '{id}'"));
+                format!("there is no [[models]] entry named '{id}'")
             }
             Some(_) if !self.features.llm => {
-                warn(
-                    key,
-                    "the model is not used unless features.llm is true".to_owned(),
-                );
+                "the model is not used unless features.llm is true".to_owned()
             }
-            Some(_) => {}
-        }
+            _ => return,
+        };
+        warn(KeyPath::from_names(["tabletop", "model"]), message);
     }
 
     /// Warns about settings under names that are probably typos of known tools, because such
@@ -141,16 +127,14 @@ impl Config {
         known_names.extend(network_tools::TOOL_NAMES.map(str::to_owned));
         let is_known = |name: &str| known_names.iter().any(|known_name| known_name == name);
         let is_known_in_any_case = |name: &String| {
-            known_names
-                .iter()
-                .any(|known_name| known_name.eq_ignore_ascii_case(name))
+            let mut names = known_names.iter();
+            names.any(|known_name| known_name.eq_ignore_ascii_case(name))
         };
-        let checked_sections = self
+        let checked_tools = self
             .tools
             .iter()
             .filter(|(name, section)| !section.is_case_insensitive || !is_known_in_any_case(name));
-        let sections =
-            checked_sections.map(|(name, _)| (KeyPath::from_names(["tools", name]), name));
+        let sections = checked_tools.map(|(name, _)| (KeyPath::from_names(["tools", name]), name));
         let trusted_names = self.approvals.trusted_tools.iter();
         let trusted_tools =
             trusted_names.map(|name| (KeyPath::from_names(["approvals", "trusted_tools"]), name));
@@ -167,17 +151,13 @@ impl Config {
             called_tools.map(move |name| (key.clone(), name))
         });
         let settings = sections.chain(trusted_tools).chain(models);
-        let references = settings
-            .map(|(key, name)| (key, name.as_str()))
-            .chain(steps);
-        for (key, name) in references.filter(|(_, name)| !is_known(name)) {
+        let references = settings.map(|(key, name)| (key, name.as_str()));
+        for (key, name) in references.chain(steps).filter(|(_, name)| !is_known(name)) {
             let lower_name = name.to_ascii_lowercase();
             let edit_distance = |known_name: &String| {
                 strsim::osa_distance(&lower_name, &known_name.to_ascii_lowercase())
             };
-            let nearest_name = known_names
-                .iter()
-                .min_by_key(|known_name| edit_distance(known_name));
+            let nearest_name = known_names.iter().min_by_key(|known| edit_distance(known));
             if let Some(similar_name) =
                 nearest_name.filter(|known_name| edit_distance(known_name) <= MAX_TYPO_DISTANCE)
             {

@@ -15,8 +15,8 @@ pub struct WorkersSection {
     pub enabled: bool,
     /// Maximum number of connected workers.
     pub max_workers: NonZeroUsize,
-    /// How long a tool stays available after its last worker disconnected; calls wait for a new
-    /// worker.
+    /// How long a tool stays available after its last worker has disconnected; meanwhile, calls of
+    /// the tool wait for a new worker.
     #[serde(rename = "grace_period_ms", deserialize_with = "millis::read_any")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub grace: Duration,

@@ -32,6 +32,7 @@ use chat_recorder::ChatRecorder;
 use claim::Claim;
 pub(crate) use clients_turn::ClientToolTurn;
 pub(crate) use error::ChatRejection;
+use error::Result;
 use pillion_gateway::approvals::Approvals;
 use pillion_gateway::models::{Model, NativeTools};
 use pillion_gateway::timestamp::format_timestamp;
@@ -158,11 +159,7 @@ impl Chat {
     }
 
     /// Starts and stores a chat, without calling the model.
-    pub(crate) async fn begin(
-        app: &App,
-        caller: &ChatCaller,
-        new_chat: NewChat,
-    ) -> Result<Self, ChatRejection> {
+    pub(crate) async fn begin(app: &App, caller: &ChatCaller, new_chat: NewChat) -> Result<Self> {
         let deadline = Instant::now() + app.models().chat().timeout;
         let begin_future = async {
             let mut chat = Self::begin_stateless(app, caller, new_chat).await?;
@@ -179,7 +176,7 @@ impl Chat {
         app: &App,
         caller: &ChatCaller,
         new_chat: NewChat,
-    ) -> Result<Self, ChatRejection> {
+    ) -> Result<Self> {
         let deadline = Instant::now() + app.models().chat().timeout;
         let store = app.store().ok_or(ChatRejection::NoStore)?;
         let model = find_model(app, new_chat.model.as_deref())?;
@@ -218,7 +215,7 @@ impl Chat {
         caller: &ChatCaller,
         id: &str,
         messages: &[Value],
-    ) -> Result<Self, ChatRejection> {
+    ) -> Result<Self> {
         let deadline = Instant::now() + app.models().chat().timeout;
         let resume_future = async {
             let store = app.store().ok_or(ChatRejection::NoStore)?;
@@ -259,9 +256,8 @@ impl Chat {
         let mut state = recorder.stored_chat.state.clone();
         let approval_deadline = Instant::now() + self.max_approval_wait;
         loop {
-            let run_future =
-                chat_loop.run_until(&mut state, &context, deadline.into(), &mut recorder);
-            let outcome = run_future.await;
+            let run = chat_loop.run_until(&mut state, &context, deadline.into(), &mut recorder);
+            let outcome = run.await;
             if let Ok(ChatEnd::AwaitingApproval(waiting_calls)) = &outcome {
                 let ids: Vec<_> = waiting_calls
                     .iter()
@@ -292,14 +288,10 @@ impl Chat {
 }
 
 /// Returns the caller's chats, most recently updated first.
-pub(crate) async fn list(
-    app: &App,
-    context: &CallContext,
-) -> Result<Vec<ChatResponse>, ChatRejection> {
+pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatResponse>> {
     let store = app.store().ok_or(ChatRejection::NoStore)?;
-    let records = store
-        .chats(&format_owner(context), MAX_LISTED_CHATS)
-        .await?;
+    let owner = format_owner(context);
+    let records = store.chats(&owner, MAX_LISTED_CHATS).await?;
     let mut chats = Vec::with_capacity(records.len());
     for record in records {
         let response = match record.summary.as_str() {
@@ -330,19 +322,13 @@ pub(crate) async fn list(
 }
 
 /// Returns the caller's chat with this id, including its messages.
-pub(crate) async fn show(
-    app: &App,
-    context: &CallContext,
-    id: &str,
-) -> Result<ChatTranscript, ChatRejection> {
+pub(crate) async fn show(app: &App, context: &CallContext, id: &str) -> Result<ChatTranscript> {
     let store = app.store().ok_or(ChatRejection::NoStore)?;
     let (record, stored_chat) = find(&*store, context, id).await?;
+    let response = response::from_stored(&record.id, &stored_chat, Vec::new());
     Ok(ChatTranscript {
         success: true,
-        chat: with_current_status(
-            response::from_stored(&record.id, &stored_chat, Vec::new()),
-            record.claim.as_ref(),
-        ),
+        chat: with_current_status(response, record.claim.as_ref()),
         created_at: format_timestamp(record.created_at),
         updated_at: format_timestamp(record.updated_at),
         system: stored_chat.state.system().cloned(),
@@ -355,11 +341,7 @@ pub(crate) async fn show(
 /// # Errors
 /// [`ChatRejection::UnknownChat`]; [`ChatRejection::Busy`] while another request continues the
 /// chat.
-pub(crate) async fn forget(
-    app: &App,
-    context: &CallContext,
-    id: &str,
-) -> Result<(), ChatRejection> {
+pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result<()> {
     let store = app.store().ok_or(ChatRejection::NoStore)?;
     let _claim = claim_chat(app, &store, context, id).await?;
     match store.remove_chat(&format_owner(context), id).await {
@@ -372,7 +354,7 @@ pub(crate) async fn forget(
 }
 
 /// Returns the model with this name, or the default model.
-pub(crate) fn find_model<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, ChatRejection> {
+pub(crate) fn find_model<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model> {
     let models = app.models();
     match id {
         None => models.default().ok_or(ChatRejection::NoModel),
@@ -387,7 +369,7 @@ pub(crate) fn find_model<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model
 ///
 /// # Errors
 /// [`ChatRejection::Model`] if the model is misconfigured.
-fn build_client(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRejection> {
+fn build_client(model: &Model) -> Result<Arc<dyn LanguageModel>> {
     let client = model.client.as_ref().map(Arc::clone);
     client.map_err(|error| ChatRejection::Model((**error).clone()))
 }
@@ -405,8 +387,8 @@ fn complete_options(model: &Model, options: TurnOptions) -> TurnOptions {
 /// `work` takes longer.
 async fn run_before_deadline<T>(
     deadline: Instant,
-    work: impl Future<Output = Result<T, ChatRejection>>,
-) -> Result<T, ChatRejection> {
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
     timeout_at(deadline, work).await.unwrap_or_else(|_| {
         let message = "the store did not respond before the deadline of the chat";
         Err(StoreError::unavailable(message).into())
@@ -420,7 +402,7 @@ async fn build_loop(
     model: &Model,
     may_use_tools: bool,
     options: TurnOptions,
-) -> Result<ChatLoop, ChatRejection> {
+) -> Result<ChatLoop> {
     let client = build_client(model)?;
     let mut tools = Vec::new();
     let mut native_tools = NativeTools::default();
@@ -466,7 +448,7 @@ async fn claim_chat(
     store: &Arc<dyn Store>,
     context: &CallContext,
     id: &str,
-) -> Result<Claim, ChatRejection> {
+) -> Result<Claim> {
     let owner = format_owner(context);
     if let Some(claim) = Claim::take(store, &owner, id, &app.process().call_tasks).await? {
         return Ok(claim);
@@ -484,7 +466,7 @@ async fn find(
     store: &dyn Store,
     context: &CallContext,
     id: &str,
-) -> Result<(ChatRecord, StoredChat), ChatRejection> {
+) -> Result<(ChatRecord, StoredChat)> {
     let stored_record = store.chat(&format_owner(context), id).await?;
     let record = stored_record.ok_or_else(|| ChatRejection::UnknownChat { id: id.to_owned() })?;
     let stored_chat = serde_json::from_str(&record.json).map_err(|error| {

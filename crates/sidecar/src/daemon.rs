@@ -122,10 +122,8 @@ impl Daemon {
         );
         let count_calls_task = match sockets.confirmation.take() {
             Some(confirmation) => {
-                confirmation
-                    .confirm()
-                    .await
-                    .map_err(DaemonError::ConfirmTakeOver)?;
+                let outcome = confirmation.confirm().await;
+                outcome.map_err(DaemonError::ConfirmTakeOver)?;
                 service_manager::notify_ready_as_main_process();
                 tokio::spawn(apply_predecessor_changes(servers_to_refresh));
                 state.watch(&sockets.predecessors);
@@ -165,13 +163,10 @@ impl Daemon {
         reload_task.abort();
         // The same grace period applies to calls that continue after their callers have
         // disconnected.
-        let remaining_grace =
-            stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
-        current_app
-            .app()
-            .process()
-            .finish_calls(remaining_grace)
-            .await;
+        let elapsed = stopping_since.map(|since| since.elapsed());
+        let remaining_grace = grace.saturating_sub(elapsed.unwrap_or_default());
+        let process = Arc::clone(current_app.app().process());
+        process.finish_calls(remaining_grace).await;
         drop(counting_task);
         // Remaining tasks end before the store is closed, because these tasks may record calls.
         threads.end().await;

@@ -238,10 +238,8 @@ impl ReceivedSockets {
 
     /// Removes and returns the descriptor of the kind `kind`.
     pub(crate) fn take(&mut self, kind: DescriptorKind) -> Option<OwnedFd> {
-        let index = self
-            .descriptors
-            .iter()
-            .position(|(other_kind, _)| *other_kind == kind)?;
+        let mut descriptors = self.descriptors.iter();
+        let index = descriptors.position(|(other_kind, _)| *other_kind == kind)?;
         Some(self.descriptors.swap_remove(index).1)
     }
 }
@@ -311,10 +309,8 @@ mod tests {
         let path = directory.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
         let control = ControlSocket::bind(&path).unwrap();
-        let descriptors = vec![(
-            DescriptorKind::Unix,
-            listener.as_fd().try_clone_to_owned().unwrap(),
-        )];
+        let descriptor = listener.as_fd().try_clone_to_owned().unwrap();
+        let descriptors = vec![(DescriptorKind::Unix, descriptor)];
         let (other_end, line) = UnixStream::pair().unwrap();
         let before = Predecessors::new(vec![Predecessor {
             run_id: "a".to_owned(),

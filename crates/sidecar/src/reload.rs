@@ -80,12 +80,8 @@ impl LoadedConfig {
             self.tokens_file = Access::read_tokens(&self.config)?;
         }
         let read_variable = |name: &str| std::env::var(name).ok();
-        Access::resolve(
-            &self.config,
-            self.tokens_file.as_ref(),
-            read_variable,
-            store,
-        )
+        let tokens_file = self.tokens_file.as_ref();
+        Access::resolve(&self.config, tokens_file, read_variable, store)
     }
 
     /// Returns an error if one of the configuration files appears to be incompletely written. Does
@@ -132,9 +128,8 @@ impl Source {
     /// [`ConfigError`] if the configuration cannot be read or is invalid.
     pub fn load_with_stamps(&self) -> Result<(LoadedConfig, FileStamps), ConfigError> {
         let attempt = self.read_config([], None);
-        attempt
-            .outcome
-            .map(|loaded_config| (loaded_config, attempt.stamps))
+        let loaded_config = attempt.outcome?;
+        Ok((loaded_config, attempt.stamps))
     }
 
     /// Reads the configuration. The configuration file is read once: a second read could return
@@ -154,9 +149,8 @@ impl Source {
         let named_files = Config::referenced_files(file.as_ref(), variables.clone());
         let blank_error = || {
             let blank_file = file.as_ref().filter(|file| file.is_blank())?;
-            blank_file
-                .check_replaces(previous_config?.config.file.as_ref()?)
-                .err()
+            let previous_file = previous_config?.config.file.as_ref()?;
+            blank_file.check_replaces(previous_file).err()
         };
         let config = match error.or_else(blank_error) {
             Some(error) => Err(error),

@@ -249,9 +249,8 @@ impl<'r> LoggedRequest<'r> {
 }
 
 fn is_polled(route: &str) -> bool {
-    POLLED_ROUTES
-        .iter()
-        .any(|polled_route| route.starts_with(polled_route))
+    let mut polled_routes = POLLED_ROUTES.iter();
+    polled_routes.any(|polled_route| route.starts_with(polled_route))
 }
 
 /// Returns the trace context of the request (W3C Trace Context).
@@ -427,10 +426,8 @@ mod tests {
         let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(response.headers().contains_key(REQUEST_ID_HEADER));
-        let body = axum::body::to_bytes(response.into_body(), 10_000)
-            .await
-            .unwrap();
-        let failure: Failure = serde_json::from_slice(&body).unwrap();
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await;
+        let failure: Failure = serde_json::from_slice(&body.unwrap()).unwrap();
         assert_eq!(failure.error, "The sidecar failed unexpectedly");
         assert_eq!(failure.error_code, "internal_error");
     }

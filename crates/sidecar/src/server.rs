@@ -415,9 +415,7 @@ impl ServingThreads {
     pub async fn end(self) {
         let serving_threads = self.threads.into_iter();
         // Dropping the other fields of each thread, including the sender, makes the thread end.
-        let threads: Vec<_> = serving_threads
-            .map(|serving_thread| serving_thread.thread)
-            .collect();
+        let threads: Vec<_> = serving_threads.map(|serving| serving.thread).collect();
         let join_all = tokio::task::spawn_blocking(move || {
             for thread in threads {
                 // A join error is ignored, because a thread that panicked has also ended.
@@ -429,7 +427,7 @@ impl ServingThreads {
         }
     }
 
-    /// Returns the runtime of the next connection, round-robin.
+    /// Returns the runtime for the next connection, chosen round-robin.
     fn next_runtime(&mut self) -> Handle {
         self.next_index = (self.next_index + 1) % self.threads.len();
         self.threads[self.next_index].runtime.clone()

@@ -28,6 +28,7 @@ use tokio::sync::Mutex;
 
 use background_tasks::{record_connections, sweep_users};
 pub use catalog::{Catalog, CatalogServer, ChangeAuthor, UpdateMode, file_accounts};
+use error::Result;
 pub use error::ServerError;
 pub(crate) use input::ServerInput;
 use pillion_config::{Config, McpServerSection};
@@ -68,10 +69,7 @@ impl Servers {
     /// # Errors
     /// [`ServerError::Credential`] if the key cannot be read or is not the store's key;
     /// [`ServerError::Store`] if the store cannot be read.
-    pub(crate) async fn open(
-        store: Arc<dyn Store>,
-        config: &Config,
-    ) -> Result<Arc<Self>, ServerError> {
+    pub(crate) async fn open(store: Arc<dyn Store>, config: &Config) -> Result<Arc<Self>> {
         let vault = open_vault(&store, config).await?;
         if vault.is_none() && !store.secrets().await?.is_empty() {
             tracing::warn!(
@@ -144,10 +142,8 @@ impl Servers {
         let mut servers: Vec<_> = sections.map(Server::FromFile).collect();
         for server in stored_servers {
             let name = &server.record.name;
-            let is_taken = config
-                .mcp_servers
-                .iter()
-                .any(|section| section.label() == name);
+            let mut sections = config.mcp_servers.iter();
+            let is_taken = sections.any(|section| section.label() == name);
             let problem = if is_taken {
                 Some("the configuration file has a server with this name".to_owned())
             } else {
@@ -209,11 +205,7 @@ impl Servers {
     ///
     /// # Errors
     /// The same errors as [`open`](Self::open); after an error, nothing has changed.
-    pub(crate) async fn reconfigure(
-        &self,
-        config: &Config,
-        access: Access,
-    ) -> Result<(), ServerError> {
+    pub(crate) async fn reconfigure(&self, config: &Config, access: Access) -> Result<()> {
         let mut file_config = self.file_config.lock().await;
         let vault = open_vault(&self.store, config).await?;
         self.user_credentials.set_vault(vault);
@@ -221,11 +213,9 @@ impl Servers {
         let catalog = self.catalog(&file_config, ChangeAuthor::Operator);
         for section in &previous_config.mcp_servers {
             let mut new_sections = file_config.mcp_servers.iter();
-            let matching_section =
-                new_sections.find(|candidate| candidate.label() == section.label());
-            if let (Some(new_section), Some(account)) =
-                (matching_section, Account::from_server(&section.server))
-            {
+            let matching_section = new_sections.find(|other| other.label() == section.label());
+            let current_account = Account::from_server(&section.server);
+            if let (Some(new_section), Some(account)) = (matching_section, current_account) {
                 let must_replace =
                     !account.is_consented() && !new_section.has_same_content(section);
                 let new_account =
@@ -242,7 +232,7 @@ impl Servers {
     ///
     /// # Errors
     /// The same errors as [`open`](Self::open).
-    pub(crate) async fn refresh(&self) -> Result<(), ServerError> {
+    pub(crate) async fn refresh(&self) -> Result<()> {
         let file_config = self.file_config.lock().await;
         let vault = open_vault(&self.store, &file_config).await?;
         self.user_credentials.set_vault(vault);
@@ -258,28 +248,25 @@ impl Servers {
     ///
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server.
-    pub(crate) async fn reconnect(&self, key: &str) -> Result<(), ServerError> {
+    pub(crate) async fn reconnect(&self, key: &str) -> Result<()> {
         let file_config = self.file_config.lock().await;
         let name = self.find(key)?.name().to_owned();
         // The token stores are closed, because the server's OAuth tokens may have been replaced or
         // removed.
         let belongs_to_server = |server: &str, _: &TokenKey| server == name;
-        self.user_credentials
-            .close_tokens_of_servers(belongs_to_server)
-            .await;
+        let credentials = &self.user_credentials;
+        credentials.close_tokens_of_servers(belongs_to_server).await;
         *self.reconnects.lock().entry(name).or_default() += 1;
         self.apply_config(&file_config, None).await;
         Ok(())
     }
 
     /// Adds a server with the members `keys` of a request. Returns the new server's id.
-    pub(crate) async fn add(&self, keys: Map<String, Value>) -> Result<String, ServerError> {
+    pub(crate) async fn add(&self, keys: Map<String, Value>) -> Result<String> {
         let file_config = self.file_config.lock().await;
         self.check_name(&file_config, &keys)?;
-        let record = self
-            .catalog(&file_config, ChangeAuthor::Caller)
-            .add(keys)
-            .await?;
+        let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
+        let record = catalog.add(keys).await?;
         self.apply_config(&file_config, None).await;
         tracing::info!(server.label = record.name, "An MCP server was added");
         Ok(record.id)
@@ -291,7 +278,7 @@ impl Servers {
         key: &str,
         keys: Map<String, Value>,
         mode: UpdateMode,
-    ) -> Result<String, ServerError> {
+    ) -> Result<String> {
         let file_config = self.file_config.lock().await;
         let record = self.record(&file_config, key).await?;
         self.check_name(&file_config, &keys)?;
@@ -306,33 +293,28 @@ impl Servers {
     }
 
     /// Removes the server with this id or name. Returns the server's id.
-    pub(crate) async fn remove(&self, key: &str) -> Result<String, ServerError> {
+    pub(crate) async fn remove(&self, key: &str) -> Result<String> {
         let file_config = self.file_config.lock().await;
         let record = self.record(&file_config, key).await?;
-        self.catalog(&file_config, ChangeAuthor::Caller)
-            .remove(&record)
-            .await?;
+        let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
+        catalog.remove(&record).await?;
         self.apply_config(&file_config, None).await;
         tracing::info!(server.label = record.name, "An MCP server was removed");
         Ok(record.id)
     }
 
     /// Tests a server without storing it.
-    pub(crate) async fn test_unsaved(
-        &self,
-        keys: Map<String, Value>,
-    ) -> Result<ServerTrial, ServerError> {
+    pub(crate) async fn test_unsaved(&self, keys: Map<String, Value>) -> Result<ServerTrial> {
         let file_config = self.file_config.lock().await;
-        let server = self
-            .catalog(&file_config, ChangeAuthor::Caller)
-            .parse_unsaved(keys)?;
+        let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
+        let server = catalog.parse_unsaved(keys)?;
         drop(file_config);
         Ok(trial::run_trial(server).await)
     }
 
     /// Tests the server with this id or name. Starts the server's program only if a tool call would
     /// start it, too.
-    pub(crate) async fn test_existing(&self, key: &str) -> Result<ServerTrial, ServerError> {
+    pub(crate) async fn test_existing(&self, key: &str) -> Result<ServerTrial> {
         let server = match self.find(key)? {
             Server::FromFile(section)
                 if section.settings.enabled || section.server.url().is_some() =>
@@ -342,10 +324,8 @@ impl Servers {
             Server::FromFile(_) => return Err(ServerError::Program),
             Server::FromStore(catalog_server, problem) => {
                 let is_in_use = catalog_server.record.enabled && problem.is_none();
-                let is_program = catalog_server
-                    .definition
-                    .as_ref()
-                    .is_none_or(|definition| definition.is_program());
+                let definition = catalog_server.definition.as_ref();
+                let is_program = definition.is_none_or(|definition| definition.is_program());
                 if is_program && !is_in_use {
                     return Err(ServerError::Program);
                 }
@@ -367,7 +347,7 @@ impl Servers {
     /// # Errors
     /// [`ServerError::NoKeyFile`] if the key is not in a file; [`ServerError::NextKey`] if the new
     /// key cannot be read; [`ServerError::Credential`] if a credential cannot be re-encrypted.
-    pub(crate) async fn rotate_key(&self) -> Result<usize, ServerError> {
+    pub(crate) async fn rotate_key(&self) -> Result<usize> {
         let file_config = self.file_config.lock().await;
         let file = file_config
             .vault
@@ -398,7 +378,7 @@ impl Servers {
     }
 
     /// Returns the record of the store for the server with this id or name.
-    async fn record(&self, file_config: &Config, key: &str) -> Result<ServerRecord, ServerError> {
+    async fn record(&self, file_config: &Config, key: &str) -> Result<ServerRecord> {
         if let Some(record) = self.store.server(key).await? {
             return Ok(record);
         }
@@ -413,17 +393,10 @@ impl Servers {
     }
 
     /// Rejects a name that a server of the configuration file has.
-    fn check_name(
-        &self,
-        file_config: &Config,
-        keys: &Map<String, Value>,
-    ) -> Result<(), ServerError> {
+    fn check_name(&self, file_config: &Config, keys: &Map<String, Value>) -> Result<()> {
         let name = keys.get("name").and_then(Value::as_str);
-        match file_config
-            .mcp_servers
-            .iter()
-            .find(|section| Some(section.label()) == name)
-        {
+        let mut sections = file_config.mcp_servers.iter();
+        match sections.find(|section| Some(section.label()) == name) {
             Some(section) => Err(ServerError::NameTaken {
                 name: section.label().to_owned(),
             }),
@@ -439,14 +412,14 @@ impl Servers {
     }
 
     /// Returns the server with this id or name.
-    pub(crate) fn find(&self, key: &str) -> Result<Server, ServerError> {
+    pub(crate) fn find(&self, key: &str) -> Result<Server> {
         let servers = self.servers.read();
         let server_by_id = servers.iter().find(|server| server.id() == key);
         let server_by_name = || servers.iter().find(|server| server.name() == key);
-        let server = server_by_id
+        server_by_id
             .or_else(server_by_name)
-            .ok_or(ServerError::NotFound)?;
-        Ok(server.clone())
+            .cloned()
+            .ok_or(ServerError::NotFound)
     }
 
     /// Returns the id and the name of each server.
@@ -457,7 +430,7 @@ impl Servers {
 
     /// Returns the server with this id or name in the format of the REST API, like
     /// [`entries`](Self::entries).
-    pub(crate) fn entry(&self, key: &str, gateway: &Gateway) -> Result<ServerEntry, ServerError> {
+    pub(crate) fn entry(&self, key: &str, gateway: &Gateway) -> Result<ServerEntry> {
         let mut entries = view::entries(&[self.find(key)?], gateway);
         entries.pop().ok_or(ServerError::NotFound)
     }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
+pub(crate) use error::Result;
 pub use error::SocketError;
 pub(crate) use file_id::SocketFileId;
 use pillion_config::{SocketMode, SystemGroup};
@@ -50,10 +51,7 @@ impl Permissions {
     /// # Errors
     /// [`SocketError::UnknownGroup`] if the group does not exist; [`SocketError::GroupLookup`] if
     /// the group cannot be looked up.
-    pub(crate) fn resolve(
-        group: Option<&SystemGroup>,
-        mode: Option<SocketMode>,
-    ) -> Result<Self, SocketError> {
+    pub(crate) fn resolve(group: Option<&SystemGroup>, mode: Option<SocketMode>) -> Result<Self> {
         let group = group.map(resolve_group).transpose()?;
         Ok(Self { group, mode })
     }
@@ -70,7 +68,7 @@ impl Socket {
     /// # Errors
     /// [`SocketError`] if the directory, the lock or the socket cannot be created, or if another
     /// process serves the path.
-    pub async fn bind(path: &Path, group: Option<&SystemGroup>) -> Result<Self, SocketError> {
+    pub async fn bind(path: &Path, group: Option<&SystemGroup>) -> Result<Self> {
         Self::bind_with_mode(path, group, None).await
     }
 
@@ -83,7 +81,7 @@ impl Socket {
         path: &Path,
         group: Option<&SystemGroup>,
         mode: Option<SocketMode>,
-    ) -> Result<Self, SocketError> {
+    ) -> Result<Self> {
         let length = path.as_os_str().len();
         if length > MAX_PATH_BYTES {
             let path = path.to_owned();
@@ -120,7 +118,7 @@ impl SocketGuard {
         path: &Path,
         lock: OwnedFd,
         permissions: Permissions,
-    ) -> Result<Self, SocketError> {
+    ) -> Result<Self> {
         let file = SocketFileId::for_path(path).map_err(|source| SocketError::Probe {
             path: path.to_owned(),
             source,
@@ -148,7 +146,7 @@ impl SocketGuard {
     ///
     /// # Errors
     /// The same errors as [`Socket::bind`].
-    pub(crate) async fn restore(&mut self) -> Result<Option<UnixListener>, SocketError> {
+    pub(crate) async fn restore(&mut self) -> Result<Option<UnixListener>> {
         let Permissions { group, mode } = self.permissions;
         directory::prepare(&self.path, group, mode)?;
         occupant::socket_exists(&self.path)?;
@@ -172,7 +170,7 @@ impl SocketGuard {
     ///
     /// # Errors
     /// [`SocketError::Remove`] if the file cannot be removed.
-    pub fn remove(self) -> Result<(), SocketError> {
+    pub fn remove(self) -> Result<()> {
         if self.has_own_file() {
             occupant::remove(&self.path)
         } else {
@@ -182,7 +180,7 @@ impl SocketGuard {
 }
 
 /// Returns the group's id.
-fn resolve_group(group: &SystemGroup) -> Result<u32, SocketError> {
+fn resolve_group(group: &SystemGroup) -> Result<u32> {
     match group {
         SystemGroup::Id(id) => Ok(*id),
         SystemGroup::Name(name) => match nix::unistd::Group::from_name(name) {
@@ -197,10 +195,7 @@ fn resolve_group(group: &SystemGroup) -> Result<u32, SocketError> {
 }
 
 /// Binds a path that the caller has locked.
-async fn bind(
-    path: &Path,
-    permissions: Permissions,
-) -> Result<(UnixListener, SocketFileId), SocketError> {
+async fn bind(path: &Path, permissions: Permissions) -> Result<(UnixListener, SocketFileId)> {
     occupant::remove_stale_socket(path).await?;
     let listener = UnixListener::bind(path).map_err(|source| SocketError::Bind {
         path: path.to_owned(),
@@ -211,7 +206,7 @@ async fn bind(
 }
 
 /// Sets the group and mode of the socket's file. Returns the id of the file.
-fn set_permissions(path: &Path, permissions: Permissions) -> Result<SocketFileId, SocketError> {
+fn set_permissions(path: &Path, permissions: Permissions) -> Result<SocketFileId> {
     let error = |source| SocketError::Permissions {
         path: path.to_owned(),
         source,

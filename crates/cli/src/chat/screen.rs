@@ -50,11 +50,8 @@ impl ChatScreen {
             }
             "tool_finished" => {
                 let outcome_mark = if data["success"] == true { "=" } else { "!" };
-                self.note(&format!(
-                    "{outcome_mark} {}: {}",
-                    text_member("name"),
-                    text_member("content")
-                ));
+                let (name, content) = (text_member("name"), text_member("content"));
+                self.note(&format!("{outcome_mark} {name}: {content}"));
             }
             _ => {}
         }

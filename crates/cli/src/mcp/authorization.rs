@@ -84,12 +84,11 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
         oauth.client_metadata_url = Some(url.clone());
     }
     if !options.scopes.is_empty() {
-        oauth.scopes = options
+        let scopes = options
             .scopes
             .iter()
-            .flat_map(|scopes| scopes.split_whitespace())
-            .map(str::to_owned)
-            .collect();
+            .flat_map(|list| list.split_whitespace());
+        oauth.scopes = scopes.map(str::to_owned).collect();
     }
     server.authentication = Authentication::OAuth(oauth);
     Ok(())
@@ -184,16 +183,12 @@ fn format_question(request: &AuthorizationRequest) -> String {
     const MAX_SCOPES_CHARS: usize = 1000;
     let mut server = request.server.clone();
     server.set_query(None);
-    let mut text = format!(
-        "\n{} requires authorization",
-        plain::to_one_line(server.as_str())
-    );
+    let server_url = plain::to_one_line(server.as_str());
+    let mut text = format!("\n{server_url} requires authorization");
     if !request.scopes.is_empty() {
         let scopes = plain::to_one_line(&request.scopes.join(" "));
-        text.push_str(&format!(
-            ", for the scopes {}",
-            plain::truncate(&scopes, MAX_SCOPES_CHARS)
-        ));
+        let shown_scopes = plain::truncate(&scopes, MAX_SCOPES_CHARS);
+        text.push_str(&format!(", for the scopes {shown_scopes}"));
     }
     text.push_str(&format!(
         ".\nOpen this page in a browser on this machine; press Ctrl-C to cancel:\n  {}\n\n",
@@ -227,15 +222,13 @@ mod tests {
 
     #[test]
     fn a_listener_is_bound_to_a_loopback_redirect_uri() {
-        let expected_redirect = |path: &str| Some((8123, path.to_owned()));
-        assert_eq!(
-            parse_loopback_redirect("http://127.0.0.1:8123/callback"),
-            expected_redirect("/callback")
-        );
-        assert_eq!(
-            parse_loopback_redirect("http://localhost:8123/a/b"),
-            expected_redirect("/a/b")
-        );
+        for (redirect_uri, path) in [
+            ("http://127.0.0.1:8123/callback", "/callback"),
+            ("http://localhost:8123/a/b", "/a/b"),
+        ] {
+            let redirect = parse_loopback_redirect(redirect_uri);
+            assert_eq!(redirect, Some((8123, path.to_owned())));
+        }
         for redirect_uri in [
             "http://127.0.0.1/callback",
             "https://127.0.0.1:8123/callback",
@@ -244,11 +237,8 @@ mod tests {
             "http://127.0.0.1:8123/callback?a=b",
             "com.example:/callback",
         ] {
-            assert_eq!(
-                parse_loopback_redirect(redirect_uri),
-                None,
-                "{redirect_uri}"
-            );
+            let redirect = parse_loopback_redirect(redirect_uri);
+            assert_eq!(redirect, None, "{redirect_uri}");
         }
     }
 }

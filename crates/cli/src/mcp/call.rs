@@ -30,9 +30,8 @@ pub(super) async fn run(
     let name = resolved_arguments.take_required_word("the name of a tool")?;
     let arguments = CommandArguments::read(resolved_arguments.words)?;
     let server = ServerConnection::new(resolved_arguments.server, options).await?;
-    let outcome = server
-        .run_until_done(Box::pin(call(&server, &name, arguments)))
-        .await?;
+    let operation = Box::pin(call(&server, &name, arguments));
+    let outcome = server.run_until_done(operation).await?;
     if let Some(mismatch) = &outcome.output_mismatch {
         print_diagnostic(&format!(
             "the structured content does not match the tool's output schema: {}",
@@ -68,14 +67,11 @@ async fn call(
         .fail_if_unauthorized(OfferKind::Tools.list(server).await)?
         .unwrap_or_default();
     let typed_arguments = arguments.for_schema(&find_input_schema(&tools, name))?;
-    let json = &typed_arguments;
+    let (client, json) = (&server.client, &typed_arguments);
     let outcome = server
-        .with_timeout(|options| async move {
-            server
-                .client
-                .call_tool_with_options(name, json, &options)
-                .await
-        })
+        .with_timeout(
+            |options| async move { client.call_tool_with_options(name, json, &options).await },
+        )
         .await
         .map_err(|error| error.with_known_names(name, OfferKind::Tools.ids(&tools)))?;
     let result: Value = server.parse(&outcome.result)?;

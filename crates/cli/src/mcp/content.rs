@@ -35,10 +35,8 @@ pub(super) fn format_tool_result(result: &Value) -> String {
 /// Some servers wrap a value in such an object, and also repeat the value as text, because before
 /// revision 2026-07-28, structured content had to be an object.
 fn find_wrapped_value(structured_content: &Value) -> Option<&Value> {
-    let object = structured_content
-        .as_object()
-        .filter(|object| object.len() == 1)?;
-    object.get("result")
+    let object = structured_content.as_object()?;
+    object.get("result").filter(|_| object.len() == 1)
 }
 
 /// Returns whether a text block contains `value` as JSON or text.
@@ -55,17 +53,13 @@ pub(super) fn format_block(block: &Value) -> String {
         "text" => plain::escape(text_member("text")),
         "image" | "audio" => {
             let byte_count = compute_decoded_size(text_member("data"));
-            format!(
-                "[{kind} {}, {byte_count} bytes]",
-                plain::to_one_line(text_member("mimeType"))
-            )
+            let mime_type = plain::to_one_line(text_member("mimeType"));
+            format!("[{kind} {mime_type}, {byte_count} bytes]")
         }
         "resource_link" => {
             let name = plain::to_one_line(text_member("name"));
-            format!(
-                "[resource {} {name}]",
-                plain::to_one_line(text_member("uri"))
-            )
+            let uri = plain::to_one_line(text_member("uri"));
+            format!("[resource {uri} {name}]")
         }
         "resource" => {
             let resource = &block["resource"];
@@ -81,11 +75,10 @@ pub(super) fn format_resource(contents: &Value) -> String {
     if let Some(text) = contents["text"].as_str() {
         return plain::escape(text);
     }
-    let mime_type = contents["mimeType"]
-        .as_str()
-        .unwrap_or("application/octet-stream");
+    let mime_type = contents["mimeType"].as_str();
+    let shown_type = plain::to_one_line(mime_type.unwrap_or("application/octet-stream"));
     let byte_count = compute_decoded_size(contents["blob"].as_str().unwrap_or_default());
-    format!("[{}, {byte_count} bytes]", plain::to_one_line(mime_type))
+    format!("[{shown_type}, {byte_count} bytes]")
 }
 
 /// Returns the bytes of a resource, if it has any.
@@ -122,10 +115,8 @@ mod tests {
             "content": [{"type": "text", "text": "one"}],
             "structuredContent": {"a": 1},
         });
-        assert_eq!(
-            format_tool_result(&separate_content),
-            "one\n{\n  \"a\": 1\n}"
-        );
+        let text = format_tool_result(&separate_content);
+        assert_eq!(text, "one\n{\n  \"a\": 1\n}");
         let wrapped_content = json!({
             "content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3},
         });

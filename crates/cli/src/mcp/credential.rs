@@ -7,14 +7,14 @@ use std::path::Path;
 use pillion_mcp_client::{Authentication, ServerConfig};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::error::McpUsageError;
+use super::error::{McpUsageError, Result};
 use super::options::Options;
 use crate::input::read_secret;
 
 /// Maximum size of a token read from a file, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 
-pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpUsageError> {
+pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<()> {
     let has_no_credential = options.headers.is_empty()
         && options.headers_env.is_empty()
         && options.bearer_env.is_none()
@@ -52,7 +52,7 @@ fn split_pair<'a>(
     text: &'a str,
     option: &'static str,
     form: &'static str,
-) -> Result<(&'a str, &'a str), McpUsageError> {
+) -> Result<(&'a str, &'a str)> {
     let (name, value) = text
         .split_once(':')
         .ok_or(McpUsageError::OptionForm { option, form })?;
@@ -60,7 +60,7 @@ fn split_pair<'a>(
 }
 
 /// Returns the value of an environment variable, which must not be empty.
-pub(crate) fn from_variable(name: &str) -> Result<SecretString, McpUsageError> {
+pub(crate) fn from_variable(name: &str) -> Result<SecretString> {
     match std::env::var(name) {
         Ok(value) if !value.is_empty() => Ok(value.into()),
         _ => Err(McpUsageError::UnsetVariable {
@@ -70,7 +70,7 @@ pub(crate) fn from_variable(name: &str) -> Result<SecretString, McpUsageError> {
 }
 
 /// Reads a credential from a file and trims white space.
-pub(crate) fn from_file(path: &Path) -> Result<SecretString, McpUsageError> {
+pub(crate) fn from_file(path: &Path) -> Result<SecretString> {
     let token = std::fs::File::open(path)
         .and_then(|file| read_secret(file, MAX_TOKEN_BYTES))
         .map_err(|source| McpUsageError::ReadCredential {

@@ -51,16 +51,11 @@ pub(super) async fn elicit(terminal: &Terminal, server: &str, params: &RawValue)
     };
     let mut conversation = terminal.start_conversation().await;
     let message = plain::truncate(&plain::escape(&request.message), 4000);
-    conversation.write(&format!(
-        "\n{} asks:\n{message}\n",
-        plain::to_one_line(server)
-    ));
+    let server_name = plain::to_one_line(server);
+    conversation.write(&format!("\n{server_name} asks:\n{message}\n"));
     let action = if request.mode.as_deref() == Some("url") {
-        ask_page_consent(
-            &mut conversation,
-            request.url.as_deref().unwrap_or_default(),
-        )
-        .await
+        let url = request.url.unwrap_or_default();
+        ask_page_consent(&mut conversation, &url).await
     } else {
         ask_form_values(&mut conversation, &request.schema).await
     };
@@ -77,9 +72,9 @@ async fn ask_page_consent(
     conversation: &mut UserConversation<'_>,
     url: &str,
 ) -> Result<UserAction, PromptCancelled> {
+    let page = plain::to_one_line(url);
     conversation.write(&format!(
-        "The server asks you to open this page:\n  {}\n",
-        plain::to_one_line(url)
+        "The server asks you to open this page:\n  {page}\n"
     ));
     let consent = conversation.ask("Will you open it? [y/N] ").await?;
     Ok(if is_yes(&consent) {

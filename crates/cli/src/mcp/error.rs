@@ -116,11 +116,8 @@ impl McpCommandError {
     /// Returns the error and its code on one line, safe for a terminal: a server may have written
     /// parts of the error.
     pub(crate) fn to_line(&self) -> String {
-        format!(
-            "{} ({})",
-            plain::to_one_line(&self.to_string()),
-            self.code()
-        )
+        let message = plain::to_one_line(&self.to_string());
+        format!("{message} ({})", self.code())
     }
 
     /// Returns the error as `--json` prints it, in the format of the sidecar's errors.
@@ -184,6 +181,8 @@ pub(super) fn format_available_names(names: &[String]) -> String {
         _ => format!("; available: {}", names.join(", ")),
     }
 }
+
+pub(crate) type Result<T, E = McpUsageError> = std::result::Result<T, E>;
 
 /// Why the command line or the configuration is invalid.
 #[derive(Debug, thiserror::Error)]

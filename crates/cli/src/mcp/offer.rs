@@ -96,10 +96,8 @@ pub(super) struct HandshakeResult {
 
 impl HandshakeResult {
     pub(super) fn new(connection: &ConnectionInfo) -> Self {
-        connection
-            .server
-            .as_ref()
-            .and_then(|result| serde_json::from_str(result.get()).ok())
-            .unwrap_or_default()
+        let result = connection.server.as_ref();
+        let handshake = result.and_then(|result| serde_json::from_str(result.get()).ok());
+        handshake.unwrap_or_default()
     }
 }

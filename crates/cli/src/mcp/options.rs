@@ -23,12 +23,8 @@ pub(super) struct Options {
     #[arg(long = "header-env", global = true, value_name = "NAME:VARIABLE")]
     pub(super) headers_env: Vec<String>,
     /// Sends the bearer token from this environment variable
-    #[arg(
-        long,
-        global = true,
-        value_name = "VARIABLE",
-        conflicts_with = "bearer_file"
-    )]
+    #[arg(long, global = true, value_name = "VARIABLE")]
+    #[arg(conflicts_with = "bearer_file")]
     pub(super) bearer_env: Option<String>,
     /// Sends the bearer token from this file
     #[arg(long, global = true, value_name = "FILE")]

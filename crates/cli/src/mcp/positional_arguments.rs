@@ -1,7 +1,7 @@
 use clap::Args;
 use pillion_mcp_client::{MessageStyle, ServerConfig};
 
-use super::error::McpUsageError;
+use super::error::{McpUsageError, Result};
 use super::options::Options;
 use super::{authorization, command, credential};
 use pillion_config::Config;
@@ -35,24 +35,17 @@ impl PositionalArguments {
     }
 
     /// Finds the server: a configured server, a command, or the URL in the first word.
-    pub(super) fn resolve(self, options: &Options) -> Result<ResolvedArguments, McpUsageError> {
+    pub(super) fn resolve(self, options: &Options) -> Result<ResolvedArguments> {
         self.resolve_before(0, options)
     }
 
     /// Finds the server like [`resolve`](Self::resolve), for a command with a URI argument. That
     /// argument may look like a server's URL.
-    pub(super) fn resolve_before_uri(
-        self,
-        options: &Options,
-    ) -> Result<ResolvedArguments, McpUsageError> {
+    pub(super) fn resolve_before_uri(self, options: &Options) -> Result<ResolvedArguments> {
         self.resolve_before(1, options)
     }
 
-    fn resolve_before(
-        self,
-        uri_count: usize,
-        options: &Options,
-    ) -> Result<ResolvedArguments, McpUsageError> {
+    fn resolve_before(self, uri_count: usize, options: &Options) -> Result<ResolvedArguments> {
         let mut words = self.words;
         let has_named_server = options.server.is_some() || !self.command.is_empty();
         let has_url = words.len() > uri_count && is_url(&words[0]);
@@ -89,15 +82,12 @@ impl ResolvedArguments {
         (!self.words.is_empty()).then(|| self.words.remove(0))
     }
 
-    pub(super) fn take_required_word(
-        &mut self,
-        argument: &'static str,
-    ) -> Result<String, McpUsageError> {
+    pub(super) fn take_required_word(&mut self, argument: &'static str) -> Result<String> {
         let missing_argument = McpUsageError::MissingArgument { argument };
         self.take_word().ok_or(missing_argument)
     }
 
-    pub(super) fn reject_extra_words(&self) -> Result<(), McpUsageError> {
+    pub(super) fn reject_extra_words(&self) -> Result<()> {
         match self.words.first() {
             None => Ok(()),
             Some(word) => Err(McpUsageError::UnexpectedArgument { word: word.clone() }),
@@ -109,7 +99,7 @@ fn is_url(word: &str) -> bool {
     word.contains("://")
 }
 
-fn take_server_url(words: &mut Vec<String>) -> Result<ServerConfig, McpUsageError> {
+fn take_server_url(words: &mut Vec<String>) -> Result<ServerConfig> {
     if words.is_empty() {
         return Err(McpUsageError::MissingServer);
     }
@@ -120,7 +110,7 @@ fn take_server_url(words: &mut Vec<String>) -> Result<ServerConfig, McpUsageErro
     Ok(ServerConfig::new("server", &word)?)
 }
 
-fn load_server(name: &str, options: &Options) -> Result<ServerConfig, McpUsageError> {
+fn load_server(name: &str, options: &Options) -> Result<ServerConfig> {
     let file = options.config.as_deref();
     match Config::load_server(file, std::env::vars_os(), name)? {
         Ok(section) => Ok(section.server),

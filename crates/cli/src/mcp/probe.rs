@@ -68,17 +68,11 @@ impl ProbeResult {
                 lines.push(format!("  {name:12}  {value}"));
             }
         };
-        add_fact(
-            "transport",
-            build_transport_json(connection)
-                .as_str()
-                .unwrap_or_default(),
-        );
+        let transport = json!(connection.transport);
+        add_fact("transport", transport.as_str().unwrap_or_default());
         let revision = connection.protocol_version;
-        add_fact(
-            "revision",
-            revision.map_or("none (no handshake)", |version| version.as_str()),
-        );
+        let revision_text = revision.map_or("none (no handshake)", |version| version.as_str());
+        add_fact("revision", revision_text);
         if let Some((name, version)) = connection.server_name() {
             let server = plain::to_one_line(&format!("{name} {version}"));
             add_fact("server", server.trim_end());
@@ -105,7 +99,7 @@ impl ProbeResult {
         let connection = &self.connection;
         let mut json = json!({
             "steps": steps::to_json(&connection.steps),
-            "transport": build_transport_json(connection),
+            "transport": connection.transport,
             "protocol_version": connection.protocol_version,
             "server": connection.server,
         });
@@ -123,10 +117,6 @@ impl ProbeResult {
     }
 }
 
-fn build_transport_json(connection: &ConnectionInfo) -> Value {
-    json!(connection.transport)
-}
-
 /// Returns the number and the names of the items.
 fn format_offer(kind: OfferKind, items: &Result<OfferItems, McpError>) -> String {
     const MAX_SHOWN_NAMES: usize = 50;
@@ -139,11 +129,8 @@ fn format_offer(kind: OfferKind, items: &Result<OfferItems, McpError>) -> String
                 0 => String::new(),
                 hidden_count => format!(" and {hidden_count} more"),
             };
-            let line = format!(
-                "  {:>4} {name:9}  {}{more_suffix}",
-                items.len(),
-                names.join(", ")
-            );
+            let (count, shown_names) = (items.len(), names.join(", "));
+            let line = format!("  {count:>4} {name:9}  {shown_names}{more_suffix}");
             line.trim_end().to_owned()
         }
         Err(error) => {

@@ -59,9 +59,8 @@ impl ServerConnection {
                     && (options.oauth || std::io::stderr().is_terminal()) =>
             {
                 let (port, progress) = (options.oauth_port, Arc::clone(&progress));
-                Some(Arc::new(
-                    BrowserPrompt::listen(oauth, port, progress).await?,
-                ))
+                let browser = BrowserPrompt::listen(oauth, port, progress).await?;
+                Some(Arc::new(browser))
             }
             _ => None,
         };
@@ -152,10 +151,9 @@ impl ServerConnection {
         method: &str,
         params: &P,
     ) -> Result<Box<RawValue>, McpCommandError> {
+        let client = &self.client;
         self.with_timeout(|options| async move {
-            self.client
-                .request_with_options(method, params, &options)
-                .await
+            client.request_with_options(method, params, &options).await
         })
         .await
     }
@@ -199,18 +197,14 @@ impl ServerConnection {
             return std::future::pending().await;
         }
         let started_at = Instant::now();
-        let previous_prompt_duration = self.prompt_duration();
+        let previous_duration = self.prompt_duration();
         loop {
-            let prompt_duration = self
-                .prompt_duration()
-                .saturating_sub(previous_prompt_duration);
-            let remaining_time = (timeout + prompt_duration).saturating_sub(started_at.elapsed());
-            if remaining_time.is_zero()
-                && !self.prompt_durations().any(PromptDuration::is_prompting)
-            {
+            let prompt_duration = self.prompt_duration().saturating_sub(previous_duration);
+            let remaining = (timeout + prompt_duration).saturating_sub(started_at.elapsed());
+            if remaining.is_zero() && !self.prompt_durations().any(PromptDuration::is_prompting) {
                 return;
             }
-            tokio::time::sleep(remaining_time.max(POLL_INTERVAL)).await;
+            tokio::time::sleep(remaining.max(POLL_INTERVAL)).await;
         }
     }
 
@@ -246,9 +240,7 @@ impl ServerConnection {
         loop {
             let previous_prompt_duration = browser.prompt_duration().total();
             let outcome = attempt().await;
-            let is_timeout = outcome
-                .as_ref()
-                .is_err_and(|error| matches!(error.kind(), McpErrorKind::Timeout { .. }));
+            let is_timeout = outcome.as_ref().is_err_and(McpError::is_timeout);
             if !is_timeout || browser.prompt_duration().total() == previous_prompt_duration {
                 return outcome;
             }

@@ -144,13 +144,11 @@ impl PromptDuration {
         self.0.lock().started_at.is_some()
     }
 
-    /// Returns the total time so far.
+    /// Returns the time that the command has waited for the user so far.
     pub(super) fn total(&self) -> Duration {
         let spans = self.0.lock();
-        spans.previous_total
-            + spans
-                .started_at
-                .map_or(Duration::ZERO, |started_at| started_at.elapsed())
+        let current = spans.started_at.map(|started_at| started_at.elapsed());
+        spans.previous_total + current.unwrap_or_default()
     }
 }
 

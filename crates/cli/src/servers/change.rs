@@ -74,9 +74,8 @@ impl RunCommand<ServersContext> for UpdateServer {
             keys.insert("name".to_owned(), json!(name));
         }
         if keys.is_empty() {
-            return Err(CliError::Usage(
-                "no change is given: pass at least one option".to_owned(),
-            ));
+            let message = "no change is given: pass at least one option";
+            return Err(CliError::Usage(message.to_owned()));
         }
         change(context, &self.server, keys)
     }
@@ -111,12 +110,9 @@ fn change(context: &ServersContext, name: &str, keys: Map<String, Value>) -> Com
         Err(CliError::Client(error)) if error.is_not_running() => None,
         Err(error) => return Err(error),
     };
-    let is_stdio_server = current_server
-        .as_ref()
-        .is_none_or(|server| server.command.is_some());
-    let is_in_store = current_server
-        .as_ref()
-        .is_none_or(|server| server.origin == "store");
+    let known_server = current_server.as_ref();
+    let is_stdio_server = known_server.is_none_or(|server| server.command.is_some());
+    let is_in_store = known_server.is_none_or(|server| server.origin == "store");
     if !is_in_store || !(is_stdio_server || keys.contains_key("command")) {
         let id = current_server.map_or_else(|| name.to_owned(), |server| server.id);
         let request = context.client.request(route::CHANGE_SERVER, [&id]);

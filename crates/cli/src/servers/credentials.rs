@@ -108,11 +108,11 @@ impl RunCommand<ServersContext> for ListCredentials {
         let client = &context.client;
         let request = client.request(route::LIST_SERVER_CREDENTIALS, [&server.id]);
         context.output.print(&request.send()?, |list| {
-            let rows = list.credentials.into_iter();
-            format_table(
-                ["USER", "CREDENTIAL", "SET"],
-                rows.map(|entry| [entry.user, entry.authentication, entry.set_at]),
-            )
+            let rows = list
+                .credentials
+                .into_iter()
+                .map(|entry| [entry.user, entry.authentication, entry.set_at]);
+            format_table(["USER", "CREDENTIAL", "SET"], rows)
         })
     }
 }
@@ -141,9 +141,8 @@ fn read_secret_from_input() -> Result<SecretString, CliError> {
     let secret = read_secret(std::io::stdin().lock(), MAX_SECRET_BYTES)
         .map_err(|error| CliError::Usage(format!("cannot read standard input: {error}")))?;
     if secret.expose_secret().is_empty() {
-        return Err(CliError::Usage(
-            "no secret is given: pass it on standard input or with --file".to_owned(),
-        ));
+        let message = "no secret is given: pass it on standard input or with --file";
+        return Err(CliError::Usage(message.to_owned()));
     }
     Ok(secret)
 }

@@ -66,6 +66,9 @@ pub(super) fn show(argument: &ServerArgument, context: &ServersContext) -> Comma
     let headers = (!server.headers.is_empty()).then(|| server.headers.join(", "));
     let max_concurrent = server.max_concurrent.map(|max| max.to_string());
     let protocol = server.protocol_version.as_deref().unwrap_or("newest");
+    let rate_limit = server.rate_limit.map(format_rate_limit);
+    let calls = format!("{}, {} failed", server.calls.total, server.calls.failed);
+    let last_connected_at = server.last_connected_at.as_deref();
     let facts = [
         ("name", server.name.clone()),
         ("id", server.id.clone()),
@@ -84,23 +87,14 @@ pub(super) fn show(argument: &ServerArgument, context: &ServersContext) -> Comma
         ("approval", or_default(server.require_approval.as_deref())),
         ("pin", or_default(server.pin.as_deref())),
         ("new tools", or_default(server.new_tools.as_deref())),
-        (
-            "rate limit",
-            or_dash(server.rate_limit.map(format_rate_limit)),
-        ),
+        ("rate limit", or_dash(rate_limit)),
         ("max concurrent", or_default(max_concurrent.as_deref())),
         ("enabled", server.enabled.to_string()),
         ("status", server.status.clone()),
         ("error", or_dash(server.error.as_deref())),
         ("tools", server.tool_count.to_string()),
-        (
-            "calls",
-            format!("{}, {} failed", server.calls.total, server.calls.failed),
-        ),
-        (
-            "last connected",
-            or_dash(server.last_connected_at.as_deref()),
-        ),
+        ("calls", calls),
+        ("last connected", or_dash(last_connected_at)),
         ("created", or_dash(server.created_at.as_deref())),
         ("updated", or_dash(server.updated_at.as_deref())),
     ];
@@ -166,18 +160,12 @@ impl RunCommand<ServersContext> for ListServerTools {
             print_body(&response)?;
         } else {
             let headings = ["NAME", "SERVER TOOL", "DESCRIPTION"];
-            print(&format_table(
-                headings,
-                list.tools.iter().map(format_tool_row),
-            ))?;
+            let rows = list.tools.iter().map(format_tool_row);
+            print(&format_table(headings, rows))?;
         }
         warn_about_unavailable_servers(&list.unavailable_servers);
-        for PinEntry {
-            tool,
-            user: pin_user,
-            ..
-        } in list_blocked_tools(context, &server.name, user, &list)?
-        {
+        for pin in list_blocked_tools(context, &server.name, user, &list)? {
+            let (tool, pin_user) = (pin.tool, pin.user);
             let user_option = pin_user.map_or_else(String::new, |name| format!(" --user {name}"));
             print_diagnostic(&format!(
                 "tool '{tool}' is blocked: the server changed, renamed or added it since its tools \
@@ -205,10 +193,7 @@ fn list_blocked_tools(
     user: Option<&str>,
     list: &ToolList,
 ) -> Result<Vec<PinEntry>, CliError> {
-    let query = [
-        ("server", server_name.to_owned()),
-        ("changed", true.to_string()),
-    ];
+    let query = [("server", server_name), ("changed", "true")];
     let request = context.client.request(route::LIST_PINS, []);
     let mut pins = match request.query(query).send() {
         Ok(response) => decode(&response)?.pins,
@@ -217,9 +202,8 @@ fn list_blocked_tools(
         Err(error) => return Err(error.into()),
     };
     let is_listed = |name: &str| {
-        list.tools
-            .iter()
-            .any(|tool| tool.server_tool.as_deref() == Some(name))
+        let mut tools = list.tools.iter();
+        tools.any(|tool| tool.server_tool.as_deref() == Some(name))
     };
     let is_for_user = |pin: &PinEntry| pin.user.is_none() || pin.user.as_deref() == user;
     pins.retain(|pin| is_for_user(pin) && !is_listed(&pin.tool));

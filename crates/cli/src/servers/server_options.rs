@@ -155,9 +155,8 @@ impl ServerOptions {
                 return Ok(self.no_authentication.then(|| json!({"type": "none"})));
             }
         };
-        Ok(Some(
-            json!({"type": "bearer", "token": token?.expose_secret()}),
-        ))
+        let authentication = json!({"type": "bearer", "token": token?.expose_secret()});
+        Ok(Some(authentication))
     }
 
     fn read_headers(&self) -> Result<Option<Value>, CliError> {

@@ -149,9 +149,8 @@ fn fetch_parameter_types(client: &Client, name: &str, caller: &Caller) -> Value 
 /// Returns the unavailable servers that may have the tool.
 fn parse_unavailable_servers(failure: &Failure) -> Vec<UnavailableServer> {
     let servers = failure.details.get("unavailable_servers").cloned();
-    servers
-        .and_then(|servers| serde_json::from_value(servers).ok())
-        .unwrap_or_default()
+    let parsed = servers.and_then(|servers| serde_json::from_value(servers).ok());
+    parsed.unwrap_or_default()
 }
 
 fn format_failure(failure: &Failure) -> String {

@@ -24,6 +24,15 @@ fn load(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
     })
 }
 
+/// Loads a configuration with `keys` in the section of a tool, or without that section if there are
+/// no keys.
+fn load_tool(tool: &str, keys: &str, variables: &[(&str, &str)]) -> Config {
+    match keys {
+        "" => load("", variables).unwrap(),
+        _ => load(&format!("[tools.{tool}]\n{keys}"), variables).unwrap(),
+    }
+}
+
 #[test]
 fn d2_the_default_time_zone_can_be_configured() {
     let zone = |text: &str| load(text, &[]).map(|config| config.builtins.time_zone);
@@ -63,12 +72,7 @@ fn d6_the_configuration_or_a_key_selects_the_weather_service() {
         ("provider = 'none'", &key, "None"),
         ("", &mock, "Some(Mock)"),
     ] {
-        let section = if keys.is_empty() {
-            ""
-        } else {
-            "[tools.get_weather]\n"
-        };
-        let config = load(&format!("{section}{keys}"), variables).unwrap();
+        let config = load_tool("get_weather", keys, variables);
         let weather = config.builtins.get_weather;
         let service = format!("{:?}", weather.map(|settings| settings.service));
         assert!(service.starts_with(expected), "{keys}: {service}");
@@ -100,12 +104,7 @@ fn d7_the_configuration_or_keys_select_the_search_service() {
         ("provider = 'mock'", &[], "Some(Some(Mock))"),
         ("provider = 'none'", &variables, "None"),
     ] {
-        let section = if keys.is_empty() {
-            ""
-        } else {
-            "[tools.web_search]\n"
-        };
-        let config = load(&format!("{section}{keys}"), variables).unwrap();
+        let config = load_tool("web_search", keys, variables);
         let search = config.builtins.web_search;
         let service = format!("{:?}", search.map(|settings| settings.service));
         assert!(service.starts_with(expected), "{keys}: {service}");
@@ -151,29 +150,20 @@ fn d7_missing_and_wrong_settings_are_named() {
             "t.toml:2: tools.get_weather.base_url: expected an http:// or https:// URL without \
             user, password or query",
         ),
-        (
-            "get_weather",
-            "api_key = \"k3y\"",
-            "t.toml:2: tools.get_weather.api_key: ",
-        ),
-        (
-            "get_weather",
-            "cx = \"c\"",
-            "t.toml:2: tools.get_weather.cx: ",
-        ),
-        (
-            "calculator",
-            "provider = \"mock\"",
-            "t.toml:2: tools.calculator.provider: ",
-        ),
-        (
-            "get_weather",
-            "provider = \"moon\"",
-            "t.toml:2: tools.get_weather.provider: ",
-        ),
     ] {
         let error = load(&format!("[tools.{tool}]\n{keys}"), &[("OWN", KEY)]).unwrap_err();
         assert!(error.starts_with(message), "{error}");
+    }
+    for (tool, key, value) in [
+        ("get_weather", "api_key", "k3y"),
+        ("get_weather", "cx", "c"),
+        ("calculator", "provider", "mock"),
+        ("get_weather", "provider", "moon"),
+    ] {
+        let text = format!("[tools.{tool}]\n{key} = \"{value}\"");
+        let error = load(&text, &[("OWN", KEY)]).unwrap_err();
+        let message = format!("t.toml:2: tools.{tool}.{key}: ");
+        assert!(error.starts_with(&message), "{error}");
     }
 }
 
@@ -183,11 +173,8 @@ fn n1_without_settings_all_defaults_apply() {
     let executor = config.executor_config();
     assert_eq!(executor.max_concurrent.get(), 5);
     for (tool, seconds) in [("calculator", 5), ("web_search", 10), ("get_weather", 10)] {
-        assert_eq!(
-            executor.tool_timeouts[tool],
-            Duration::from_secs(seconds),
-            "{tool}"
-        );
+        let timeout = executor.tool_timeouts[tool];
+        assert_eq!(timeout.as_secs(), seconds, "{tool}");
     }
 }
 
@@ -203,20 +190,16 @@ fn n1_timeouts_and_cache_ttls_have_defaults_and_can_be_set() {
     assert_eq!(executor.tool_timeouts["get_weather"], weather.timeout);
     for name in ["get_weather", "web_search"] {
         let rule = executor.cache.tools[name];
-        assert_eq!(
-            (rule.ttl, rule.scope),
-            (Duration::from_secs(300), CacheScope::Public)
-        );
+        assert_eq!(rule.ttl, Duration::from_secs(300));
+        assert_eq!(rule.scope, CacheScope::Public);
     }
     let text = "[tools.get_weather]\ncache_ttl_ms = 0\n\
                 [tools.web_search]\ncache_ttl_ms = 1000\ncache_scope = \"private\"";
     let executor = load(text, &[]).unwrap().executor_config();
     assert!(!executor.cache.tools.contains_key("get_weather"));
     let rule = executor.cache.tools["web_search"];
-    assert_eq!(
-        (rule.ttl, rule.scope),
-        (Duration::from_secs(1), CacheScope::Private)
-    );
+    assert_eq!(rule.ttl, Duration::from_secs(1));
+    assert_eq!(rule.scope, CacheScope::Private);
 }
 
 #[test]

@@ -55,11 +55,8 @@ fn c1_concurrency_is_configured_for_each_source_and_in_total() {
         let config = parse(&format!("[executor]\n{keys}"));
         let core = config.executor.to_core(&config.tools);
         let local = core.max_concurrent_local.map(NonZeroUsize::get);
-        (
-            core.max_concurrent.get(),
-            core.max_concurrent_total.get(),
-            local,
-        )
+        let total = core.max_concurrent_total.get();
+        (core.max_concurrent.get(), total, local)
     };
     assert_eq!(numbers("max_concurrent = 2"), (2, 20, None));
     assert_eq!(numbers("max_concurrent = 8"), (8, 32, None));
@@ -105,10 +102,7 @@ fn n1_legacy_variables_are_read_and_pillion_variables_win() {
     assert_eq!(config.executor.max_concurrent, NonZeroUsize::new(7));
     let core = config.executor.to_core(&config.tools);
     assert_eq!(core.max_concurrent_total.get(), 7);
-    assert_eq!(
-        core.tool_timeouts["calculator"],
-        Duration::from_millis(2500)
-    );
+    assert_eq!(core.tool_timeouts["calculator"].as_millis(), 2500);
     let both = [seeds[0], ("PILLION__EXECUTOR__MAX_CONCURRENT", "9")];
     let config = with_variables("", &both).unwrap();
     assert_eq!(config.executor.max_concurrent, NonZeroUsize::new(9));
@@ -119,11 +113,8 @@ fn n1_legacy_variables_are_read_and_pillion_variables_win() {
              expected a number of seconds above zero"
         );
     }
-    check_message(
-        "",
-        &[("MCP_MAX_CONCURRENT_TOOLS", "0")],
-        "environment variable MCP_MAX_CONCURRENT_TOOLS: executor.max_concurrent: ",
-    );
+    let start = "environment variable MCP_MAX_CONCURRENT_TOOLS: executor.max_concurrent: ";
+    check_message("", &[("MCP_MAX_CONCURRENT_TOOLS", "0")], start);
 }
 
 #[test]
@@ -206,11 +197,8 @@ fn an_unknown_key_is_an_error_that_names_it() {
         &[],
         "pillion.toml:3: executor.timeout: unknown field `timeout` (did you mean `timeout_ms`?), expected one of `timeout_ms`",
     );
-    check_message(
-        "",
-        &[("PILLION__EXECUTR__TIMEOUT_MS", "5")],
-        "environment variable PILLION__EXECUTR__TIMEOUT_MS: executr: unknown field",
-    );
+    let start = "environment variable PILLION__EXECUTR__TIMEOUT_MS: executr: unknown field";
+    check_message("", &[("PILLION__EXECUTR__TIMEOUT_MS", "5")], start);
 }
 
 #[test]
@@ -253,17 +241,12 @@ fn only_regular_files_are_read() {
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(&pipe, &link).unwrap();
-    let others = [Path::new("/dev/zero"), Path::new("/dev/null")];
-    for path in [directory.path(), &pipe, &socket, &link]
-        .iter()
-        .chain(&others)
-    {
+    let (zero, null) = (Path::new("/dev/zero"), Path::new("/dev/null"));
+    for path in [directory.path(), &pipe, &socket, &link, zero, null] {
         let shown = path.display().to_string();
         let error = Config::load(Some(path), []).unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!("cannot read {shown}: ")),
-            "{error}"
-        );
+        let start = format!("cannot read {shown}: ");
+        assert!(error.starts_with(&start), "{error}");
         for key in [
             "models_file = \"F\"",
             "[[openapi]]\nname = \"x\"\noperations = [\"a\"]\ndocument = \"F\"",
@@ -351,11 +334,8 @@ fn a_variable_applies_to_a_tool_in_any_case() {
         let core = config.executor_config();
         for name in ["crm_deleteUser", "crm_deleteuser", "CRM_DELETEUSER"] {
             assert_eq!(core.tool_timeouts[name].as_millis(), 7, "{file}");
-            assert_eq!(
-                core.approvals.tools[name],
-                ApprovalPolicy::AlwaysAsk,
-                "{file}"
-            );
+            let policy = core.approvals.tools[name];
+            assert_eq!(policy, ApprovalPolicy::AlwaysAsk, "{file}");
         }
         assert_eq!(core.tool_timeouts["calculator"].as_millis(), 8);
         assert_eq!(core.tool_timeouts.get("crm_other"), None);
@@ -365,10 +345,8 @@ fn a_variable_applies_to_a_tool_in_any_case() {
     assert_eq!(config.executor_config().tool_timeouts.get("echo"), None);
     let both = "[tools.crm_deleteUser]\ntimeout_ms = 6\n[tools.crm_DeleteUser]\ntimeout_ms = 6\n";
     let error = message(both, &[timeout]);
-    assert!(
-        error.contains(timeout.0) && error.contains("more than once"),
-        "{error}"
-    );
+    assert!(error.contains(timeout.0), "{error}");
+    assert!(error.contains("more than once"), "{error}");
     let lower = ("PILLION__TOOLS__crm_deleteUser__TIMEOUT_MS", "9");
     let error = message("", &[timeout, lower]);
     assert!(error.contains("also sets this key"), "{error}");
@@ -419,14 +397,9 @@ fn a_variable_of_pillion_that_names_nothing_is_an_error_or_a_warning() {
         "PILLION_VAULT_KEY",
         "Pillion_x",
     ] {
-        let warning = warned("", variable);
+        let warning = warned("", variable).expect(variable);
         let expected = format!("environment variable {variable}: unknown variable");
-        assert!(
-            warning
-                .as_ref()
-                .is_some_and(|text| text.starts_with(&expected)),
-            "{warning:?}"
-        );
+        assert!(warning.starts_with(&expected), "{warning}");
         // A variable that the configuration names is used.
         let text = format!("[tcp]\ntokens_env = '{variable}'");
         assert_eq!(warned(&text, variable), None);
@@ -454,10 +427,7 @@ fn every_variable_of_the_laravel_package_is_known() {
         .filter_map(|rest| rest.split('\'').next())
         .collect();
     assert!(names.len() > 5, "{names:?}");
-    for name in names
-        .into_iter()
-        .filter(|name| name.starts_with("PILLION_"))
-    {
+    for &name in names.iter().filter(|name| name.starts_with("PILLION_")) {
         let config = with_variables("", &[(name, "x")]).unwrap();
         assert!(config.unknown_variables.is_empty(), "{name}");
     }
@@ -502,11 +472,8 @@ fn a_blank_name_or_credential_is_an_error() {
 
 #[test]
 fn an_invalid_proxy_is_an_error() {
-    check_message(
-        "",
-        &[("http_proxy", "http//proxy.corp")],
-        "environment variable http_proxy: ",
-    );
+    let invalid_proxy = [("http_proxy", "http//proxy.corp")];
+    check_message("", &invalid_proxy, "environment variable http_proxy: ");
     with_variables("", &[("http_proxy", "http://proxy.corp")]).unwrap();
 }
 
@@ -594,21 +561,15 @@ fn an_empty_file_is_an_error_and_a_file_without_a_last_line_break_a_warning() {
 fn broken_toml_names_file_and_line() {
     check_message("[executor]\n\ntimeout_ms = = 5", &[], "pillion.toml:3: ");
     let error = Config::load(Some(Path::new("/nowhere/pillion.toml")), []).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("cannot read /nowhere/pillion.toml: No such file"),
-        "{error}"
-    );
+    let start = "cannot read /nowhere/pillion.toml: No such file";
+    assert!(error.to_string().starts_with(start), "{error}");
 }
 
 #[test]
 fn m2_a_log_level_alone_does_not_apply_to_libraries() {
     let config = with_variables("", &[("LOG_LEVEL", "DEBUG")]).unwrap();
-    assert_eq!(
-        config.log.filter.to_env_filter().to_string(),
-        "pillion=debug,warn"
-    );
+    let filter = config.log.filter.to_env_filter();
+    assert_eq!(filter.to_string(), "pillion=debug,warn");
     let directives = LogFilter::try_from("info,hyper=debug".to_owned()).unwrap();
     assert_eq!(directives.to_env_filter().to_string(), "hyper=debug,info");
 }
@@ -624,20 +585,12 @@ fn mcp_servers_have_defaults_and_separate_settings() {
     let [a, b] = config.mcp_servers.as_slice() else {
         panic!("{config:?}");
     };
-    assert_eq!(
-        (a.label(), a.settings.enabled, a.tool_prefix().as_str()),
-        ("a", true, "a_")
-    );
-    assert_eq!(
-        (b.label(), b.settings.enabled, b.tool_prefix().as_str()),
-        ("b", false, "")
-    );
+    assert_eq!((a.label(), a.settings.enabled), ("a", true));
+    assert_eq!(a.tool_prefix(), "a_");
+    assert_eq!((b.label(), b.settings.enabled), ("b", false));
+    assert_eq!(b.tool_prefix(), "");
     assert_eq!(b.settings.rate_limit.unwrap().per_day.unwrap().get(), 4);
-    for (label, prefix) in [
-        ("my server", "my_server_"),
-        ("9.x", "_9_x_"),
-        ("über", "_ber_"),
-    ] {
+    for (label, prefix) in [("my mcp", "my_mcp_"), ("9.x", "_9_x_"), ("über", "_ber_")] {
         let text = SERVER.replace("\"a\"", &format!("{label:?}"));
         let config = parse(&text);
         assert_eq!(config.mcp_servers[0].tool_prefix(), prefix);
@@ -650,11 +603,8 @@ fn mcp_servers_can_come_from_a_variable() {
     let config = with_variables("", &[("PILLION__MCP_SERVERS", servers)]).unwrap();
     assert_eq!(config.mcp_servers[0].label(), "a");
     let bad = r#"[{label = "a", url = 5}]"#;
-    check_message(
-        "",
-        &[("PILLION__MCP_SERVERS", bad)],
-        "environment variable PILLION__MCP_SERVERS: mcp_servers[0].url: ",
-    );
+    let start = "environment variable PILLION__MCP_SERVERS: mcp_servers[0].url: ";
+    check_message("", &[("PILLION__MCP_SERVERS", bad)], start);
 }
 
 #[test]
@@ -761,7 +711,7 @@ fn h2_a_bad_entry_of_models_names_its_key_and_line() {
         check_message(&text, &[], expected);
     }
     check_message(
-        "[[models]]\nid = \" \"",
+        "[[models]]\nid = ' '",
         &[],
         "pillion.toml:2: models[0].id: ",
     );
@@ -809,10 +759,8 @@ fn l1_secrets_come_from_variables_and_are_never_shown() {
         "env_from = { x = [\"hunter2\"] }",
     ] {
         let error = message(&format!("{SERVER}{misplaced}"), &[]);
-        assert!(
-            error.starts_with("pillion.toml:4: mcp_servers[0]."),
-            "{error}"
-        );
+        let start = "pillion.toml:4: mcp_servers[0].";
+        assert!(error.starts_with(start), "{error}");
         assert!(!error.contains("hunter"), "{error}");
     }
 }
@@ -829,10 +777,8 @@ fn l1_a_token_for_providers_has_to_be_in_a_variable() {
         "pillion.toml:4: mcp_servers[0].native.token_env: the environment variable DICE is not set"
     );
     let error = message(&format!("{SERVER}native = {{ token = \"hunter2\" }}"), &[]);
-    assert!(
-        error.starts_with("pillion.toml:4: mcp_servers[0].native.token: unknown field"),
-        "{error}"
-    );
+    let start = "pillion.toml:4: mcp_servers[0].native.token: unknown field";
+    assert!(error.starts_with(start), "{error}");
     assert!(!error.contains("hunter2"), "{error}");
 }
 
@@ -851,11 +797,8 @@ fn a_missing_or_doubled_character_never_removes_a_restriction_silently() {
         require_approval = \"always\"\n[socket]\nallow_users = [\"root\"]\n[mcp]\npin = \"block\"\n";
     let restrictions = |config: &Config| {
         let approvals = config.executor_config().approvals;
-        format!(
-            "{approvals:?} {} {:?}",
-            config.socket.has_rules(),
-            config.mcp.pin
-        )
+        let (has_rules, pin) = (config.socket.has_rules(), config.mcp.pin);
+        format!("{approvals:?} {has_rules} {pin:?}")
     };
     let expected = restrictions(&parse(text));
     let mut accepted = 0;
@@ -871,10 +814,8 @@ fn a_missing_or_doubled_character_never_removes_a_restriction_silently() {
             };
             accepted += 1;
             let is_same = restrictions(&config) == expected;
-            assert!(
-                is_same || !config.warnings(|_| None).is_empty(),
-                "{changed}"
-            );
+            let has_warning = !config.warnings(|_| None).is_empty();
+            assert!(is_same || has_warning, "{changed}");
         }
     }
     assert!(accepted > 0);

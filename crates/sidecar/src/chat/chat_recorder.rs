@@ -55,9 +55,8 @@ impl ChatRecorder {
         let store_timeout = |_| Err(StoreError::unavailable("the store did not respond in time"));
         if let Err(error) = write_outcome.unwrap_or_else(store_timeout) {
             tracing::warn!(chat = self.record.id, %error, "Cannot store a chat");
-            self.stored_chat
-                .failure
-                .get_or_insert_with(|| ChatFailure::from_store(&error));
+            let failure = &mut self.stored_chat.failure;
+            failure.get_or_insert_with(|| ChatFailure::from_store(&error));
         }
         match self.record.revision {
             0 => self.claim.forget(),

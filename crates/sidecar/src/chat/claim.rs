@@ -90,12 +90,7 @@ impl Claim {
 
     /// Releases the chat.
     pub(super) async fn release(mut self) {
-        let Self {
-            owner,
-            id,
-            holder_id,
-            ..
-        } = &self;
+        let (owner, id, holder_id) = (&self.owner, &self.id, &self.holder_id);
         let mut has_ended = self.has_ended.lock().await;
         *has_ended = true;
         if let Err(error) = self.store.release_chat(owner, id, holder_id).await {
@@ -113,10 +108,8 @@ impl Drop for Claim {
             return;
         }
         let (store, owner) = (Arc::clone(&self.store), std::mem::take(&mut self.owner));
-        let (id, holder_id) = (
-            std::mem::take(&mut self.id),
-            std::mem::take(&mut self.holder_id),
-        );
+        let id = std::mem::take(&mut self.id);
+        let holder_id = std::mem::take(&mut self.holder_id);
         let has_ended = Arc::clone(&self.has_ended);
         // Without a runtime, the claim is not released: the process is about to end.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {

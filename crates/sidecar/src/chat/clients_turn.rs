@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::stored_chat::ChatFailure;
 use super::{
-    ChatEventCallback, ChatOutcome, ChatRejection, NewChat, build_client, complete_options,
-    find_model, response,
+    ChatEventCallback, ChatOutcome, NewChat, Result, build_client, complete_options, find_model,
+    response,
 };
 use crate::app::App;
 
@@ -27,7 +27,7 @@ impl ClientToolTurn {
         app: &App,
         new_chat: NewChat,
         tools: Vec<Arc<ToolDefinition>>,
-    ) -> Result<Self, ChatRejection> {
+    ) -> Result<Self> {
         let model = find_model(app, new_chat.model.as_deref())?;
         let chat_loop = ChatLoop::new(build_client(model)?, Arc::new(app.executor().clone()))
             .with_tools(tools)

@@ -5,6 +5,8 @@ use pillion_core::tool::ErrorCode;
 
 use pillion_gateway::client_text::truncate_input;
 
+pub(super) type Result<T, E = ChatRejection> = std::result::Result<T, E>;
+
 /// The reason why a chat cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatRejection {

@@ -13,7 +13,7 @@ use crate::handover::{
 };
 use crate::server::{Listeners, Stop, TcpEndpoint};
 use crate::service_manager::ActivatedSockets;
-use crate::socket::{Permissions, Socket, SocketError, SocketFileId, SocketGuard};
+use crate::socket::{Permissions, Result, Socket, SocketError, SocketFileId, SocketGuard};
 use pillion_config::Config;
 use pillion_gateway::finishing::FinishingLock;
 use pillion_gateway::predecessors::Predecessors;
@@ -45,10 +45,7 @@ pub(super) struct Sockets {
 impl Sockets {
     /// Returns the sockets to serve. With `take_over`, takes over those of the running sidecar;
     /// otherwise uses those of the service manager, or else binds new ones.
-    pub(super) async fn open(
-        config: &Config,
-        take_over: bool,
-    ) -> Result<(Self, Listeners), SocketError> {
+    pub(super) async fn open(config: &Config, take_over: bool) -> Result<(Self, Listeners)> {
         let configured_path = config.socket.path.clone();
         let path = configured_path.unwrap_or_else(pillion_client::default_socket_path);
         let activated_sockets = ActivatedSockets::receive().map_err(SocketError::Activation)?;
@@ -185,7 +182,7 @@ impl Sockets {
         self.logged_problem = problem;
     }
 
-    async fn restore_socket(&mut self) -> Result<(), SocketError> {
+    async fn restore_socket(&mut self) -> Result<()> {
         let Some(guard) = &mut self.guard else {
             return Ok(());
         };
@@ -194,12 +191,8 @@ impl Sockets {
         let lock = guard.lock().try_clone_to_owned().map_err(error)?;
         replace_descriptor(&mut self.descriptors, DescriptorKind::Lock, lock);
         if let Some(listener) = listener {
-            let listener_descriptor = listener.as_fd().try_clone_to_owned().map_err(error)?;
-            replace_descriptor(
-                &mut self.descriptors,
-                DescriptorKind::Unix,
-                listener_descriptor,
-            );
+            let descriptor = listener.as_fd().try_clone_to_owned().map_err(error)?;
+            replace_descriptor(&mut self.descriptors, DescriptorKind::Unix, descriptor);
             // A send error is ignored: the receiver no longer exists if the sidecar is stopping.
             drop(self.replacements.send(listener).await);
         }
@@ -211,7 +204,7 @@ impl Sockets {
         Ok(())
     }
 
-    fn restore_control(&mut self) -> Result<(), SocketError> {
+    fn restore_control(&mut self) -> Result<()> {
         if !self
             .control_socket
             .as_ref()
@@ -236,16 +229,14 @@ impl Sockets {
 
     /// Checks the file of the service manager's socket, which only the service manager can bind
     /// again.
-    fn check_activated_file(&self) -> Result<(), SocketError> {
+    fn check_activated_file(&self) -> Result<()> {
         let is_gone = |file| {
             !SocketFileId::for_path(&self.path).is_ok_and(|current_file| current_file == Some(file))
         };
-        match self.activated_file {
-            Some(file) if is_gone(file) => {
-                Err(SocketError::ActivatedSocketMissing(self.path.clone()))
-            }
-            _ => Ok(()),
+        if self.activated_file.is_some_and(is_gone) {
+            return Err(SocketError::ActivatedSocketMissing(self.path.clone()));
         }
+        Ok(())
     }
 
     /// Releases the sockets because this process serves no more requests. Returns
@@ -291,7 +282,7 @@ impl Sockets {
     }
 
     /// Removes the file of the socket, which no process serves anymore.
-    pub(super) fn remove(self) -> Result<(), SocketError> {
+    pub(super) fn remove(self) -> Result<()> {
         self.guard.map_or(Ok(()), SocketGuard::remove)
     }
 }
@@ -312,14 +303,11 @@ fn adopt_sockets(
     received_sockets: &mut ReceivedSockets,
     path: &Path,
     permissions: Permissions,
-) -> Result<(UnixListener, Option<SocketGuard>, Option<ControlSocket>), SocketError> {
+) -> Result<(UnixListener, Option<SocketGuard>, Option<ControlSocket>)> {
     let missing_descriptor = || SocketError::TakeOver(io::ErrorKind::InvalidData.into());
-    let unix_descriptor = received_sockets
-        .take(DescriptorKind::Unix)
-        .ok_or_else(missing_descriptor)?;
-    let control_descriptor = received_sockets
-        .take(DescriptorKind::ControlSocket)
-        .ok_or_else(missing_descriptor)?;
+    let mut take = |kind| received_sockets.take(kind).ok_or_else(missing_descriptor);
+    let unix_descriptor = take(DescriptorKind::Unix)?;
+    let control_descriptor = take(DescriptorKind::ControlSocket)?;
     for (descriptor, expected_path) in [
         (&unix_descriptor, path),
         (&control_descriptor, &control_path(path)),
@@ -371,13 +359,11 @@ fn collect_descriptors(
     guard: Option<&SocketGuard>,
 ) -> io::Result<Vec<(DescriptorKind, OwnedFd)>> {
     let tcp = listeners.tcp.as_ref().map(|tcp| tcp.listener.as_fd());
+    let control = control_socket.map(ControlSocket::descriptor);
     let sources = [
         (DescriptorKind::Unix, Some(listeners.unix.as_fd())),
         (DescriptorKind::Tcp, tcp),
-        (
-            DescriptorKind::ControlSocket,
-            control_socket.map(ControlSocket::descriptor),
-        ),
+        (DescriptorKind::ControlSocket, control),
         (DescriptorKind::Lock, guard.map(SocketGuard::lock)),
     ];
     sources
@@ -401,15 +387,10 @@ mod tests {
             let listener = UnixListener::bind(listens).unwrap();
             let control_socket = ControlSocket::bind(&path).unwrap();
             let copies = [
-                (
-                    DescriptorKind::Unix,
-                    listener.as_fd().try_clone_to_owned().unwrap(),
-                ),
-                (
-                    DescriptorKind::ControlSocket,
-                    control_socket.descriptor().try_clone_to_owned().unwrap(),
-                ),
-            ];
+                (DescriptorKind::Unix, listener.as_fd()),
+                (DescriptorKind::ControlSocket, control_socket.descriptor()),
+            ]
+            .map(|(kind, descriptor)| (kind, descriptor.try_clone_to_owned().unwrap()));
             let handing = tokio::spawn(async move {
                 let successor = control_socket.accept().await;
                 let none = Predecessors::default();

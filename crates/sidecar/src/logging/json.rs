@@ -99,11 +99,10 @@ impl<W> JsonLines<W> {
         line.push(",\"spans\":[");
         let spans = context.event_scope(event).map(Scope::from_root);
         for (index, span) in spans.into_iter().flatten().enumerate() {
-            line.push(if index == 0 {
-                "{\"name\":"
-            } else {
-                ",{\"name\":"
-            });
+            if index > 0 {
+                line.push(",");
+            }
+            line.push("{\"name\":");
             line.push_value(span.name());
             if let Some(fields) = span.extensions().get::<Fields>() {
                 line.0.extend_from_slice(&fields.0);
@@ -119,7 +118,7 @@ impl<W> JsonLines<W> {
         };
         let output = visible_text
             .as_ref()
-            .map_or(&line.0[..], |visible_text| visible_text.as_bytes());
+            .map_or(&line.0[..], |text| text.as_bytes());
         // A write error is ignored, because there is nowhere to report an error of the log itself.
         let _ = self.writer.make_writer().write_all(output);
     }
@@ -218,10 +217,8 @@ mod tests {
         let lines = written.iter().map(|line| {
             let text = std::str::from_utf8(line).unwrap();
             let line = text.strip_suffix('\n').unwrap();
-            assert!(
-                !line.contains(|c: char| c == '\n' || pillion_core::is_hidden(c)),
-                "{line}"
-            );
+            let is_hidden = |c: char| c == '\n' || pillion_core::is_hidden(c);
+            assert!(!line.contains(is_hidden), "{line}");
             serde_json::from_str(line).unwrap()
         });
         lines.collect()
@@ -270,13 +267,8 @@ mod tests {
         };
         let mut line = line.clone();
         let timestamp = line["timestamp"].take();
-        assert!(
-            timestamp
-                .as_str()
-                .unwrap()
-                .parse::<jiff::Timestamp>()
-                .is_ok()
-        );
+        let time: Result<jiff::Timestamp, _> = timestamp.as_str().unwrap().parse();
+        assert!(time.is_ok());
         let expected = json!({
             "timestamp": null, "level": "WARN", "message": "It says \"hello\"",
             "count": 3, "delta": -1, "half": 0.5, "sure": true, "what": "[\"x\"]",

@@ -9,7 +9,7 @@ use pillion_core::store::{ApprovalFilter, ApprovalRecord, Store, Timestamp, Verd
 use pillion_wire::{ApprovalEntry, ApprovalList, ApprovalResponse, route};
 use serde::Deserialize;
 
-use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, Result, route_error};
 use super::etag::EntityTags;
 use super::page::{PageQuery, convert_records, stored_json};
 use super::parameters::{Parameters, PathParameter};
@@ -60,7 +60,7 @@ enum StatusName {
 
 impl ApprovalQuery {
     /// Returns the filter, restricted to the approvals that `grant` may see.
-    fn build_filter(&self, grant: &AccessGrant) -> Result<ApprovalFilter, RequestError> {
+    fn build_filter(&self, grant: &AccessGrant) -> Result<ApprovalFilter> {
         let now = Some(Timestamp::now());
         let mut filter = ApprovalFilter {
             tool: self.tool.clone(),
@@ -109,7 +109,7 @@ pub(super) async fn list(
     Parameters(query): Parameters<ApprovalQuery>,
     Parameters(page): Parameters<PageQuery>,
     client_tags: EntityTags,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let filter = query.build_filter(&grant)?;
     let approvals_page = require_store(&app)?
         .approvals(&filter, &page.request()?)
@@ -141,7 +141,7 @@ pub(super) async fn show(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     PathParameter(id): PathParameter,
-) -> Result<Json<ApprovalResponse>, RequestError> {
+) -> Result<Json<ApprovalResponse>> {
     let record = find(&*require_store(&app)?, &id, &grant).await?;
     Ok(Json(ApprovalResponse {
         success: true,
@@ -150,11 +150,7 @@ pub(super) async fn show(
 }
 
 /// Returns the approval with this ID, if the client may see the approval.
-async fn find(
-    store: &dyn Store,
-    id: &str,
-    grant: &AccessGrant,
-) -> Result<ApprovalRecord, RequestError> {
+async fn find(store: &dyn Store, id: &str, grant: &AccessGrant) -> Result<ApprovalRecord> {
     let stored_record = store.approval(id).await?;
     let visible_record =
         stored_record.filter(|record| grant.may_see_records_of(record.verified_user()));

@@ -9,7 +9,7 @@ use pillion_chat::TurnOptions;
 use pillion_wire::{ChatList, ChatRemoved, ChatRequest, ChatResponse, ChatTranscript, route};
 use serde_json::{Value, json};
 
-use super::error::{RequestError, RouteError, Status};
+use super::error::{RequestError, Result, RouteError, Status};
 use super::extract::{Caller, ObjectBody};
 use super::parameters::PathParameter;
 use crate::app::App;
@@ -58,7 +58,7 @@ pub(super) async fn begin(
     State(app): State<App>,
     caller: Caller,
     ObjectBody(request): ObjectBody<ChatRequest>,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let chat_caller = chat_caller(caller, &request)?;
     let mut messages = new_messages(&request)?;
     if messages.is_empty() {
@@ -112,7 +112,7 @@ pub(super) async fn go_on(
     PathParameter(id): PathParameter,
     caller: Caller,
     ObjectBody(request): ObjectBody<ChatRequest>,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let chat_caller = chat_caller(caller, &request)?;
     for (name, is_set) in [
         ("model", request.model.is_some()),
@@ -146,10 +146,7 @@ pub(super) async fn go_on(
         (status = 503, description = "The chats cannot be read"),
     )
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-) -> Result<Json<ChatList>, RequestError> {
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<ChatList>> {
     Ok(Json(ChatList {
         success: true,
         chats: chat::list(&app, &caller.context).await?,
@@ -175,7 +172,7 @@ pub(super) async fn show(
     State(app): State<App>,
     PathParameter(id): PathParameter,
     caller: Caller,
-) -> Result<Json<ChatTranscript>, RequestError> {
+) -> Result<Json<ChatTranscript>> {
     Ok(Json(chat::show(&app, &caller.context, &id).await?))
 }
 
@@ -199,7 +196,7 @@ pub(super) async fn forget(
     State(app): State<App>,
     PathParameter(id): PathParameter,
     caller: Caller,
-) -> Result<Json<ChatRemoved>, RequestError> {
+) -> Result<Json<ChatRemoved>> {
     chat::forget(&app, &caller.context, &id).await?;
     Ok(Json(ChatRemoved {
         success: true,
@@ -217,7 +214,7 @@ async fn respond(app: &App, chat: Chat, stream: Option<bool>) -> Response {
 }
 
 /// Returns the caller, with the user and channel of the headers and the body.
-fn chat_caller(caller: Caller, request: &ChatRequest) -> Result<ChatCaller, RequestError> {
+fn chat_caller(caller: Caller, request: &ChatRequest) -> Result<ChatCaller> {
     let caller = caller.with_identity(request.user.as_deref(), request.channel.as_deref())?;
     Ok(ChatCaller {
         context: caller.context,
@@ -226,7 +223,7 @@ fn chat_caller(caller: Caller, request: &ChatRequest) -> Result<ChatCaller, Requ
 }
 
 /// Returns the new messages of the request.
-fn new_messages(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
+fn new_messages(request: &ChatRequest) -> Result<Vec<Value>> {
     match (&request.message, &request.messages) {
         (Some(_), Some(_)) => Err(RequestError::invalid_parameter(
             "message",

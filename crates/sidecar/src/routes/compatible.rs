@@ -22,7 +22,7 @@ use pillion_deadline::timeout;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::error::RequestError;
+use super::error::Result;
 use super::event_stream::{self, EventSender};
 use super::extract::Caller;
 use crate::app::App;
@@ -94,14 +94,14 @@ pub(super) trait Writer: Send + 'static {
 /// Responds to a request.
 ///
 /// # Errors
-/// [`RequestError`]: the request is rejected before a model is called.
+/// [`RequestError`](super::error::RequestError): the request is rejected before a model is called.
 pub(super) async fn serve<S: ResponseFormat>(
     app: &App,
     headers: &HeaderMap,
     caller: Caller,
     request: CompatibleRequest,
     format: S,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let caller = match &caller.context.user {
         // The request body cannot override the user of a token or a header.
         Some(_) => caller,

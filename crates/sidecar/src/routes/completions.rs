@@ -13,7 +13,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::compatible::{self, ErrorFormat, ResponseFormat};
-use super::error::RequestError;
+use super::error::Result;
 use super::extract::{Caller, ObjectBody};
 use super::parameters::PathParameter;
 use crate::app::App;
@@ -51,7 +51,7 @@ pub(super) async fn complete(
     headers: HeaderMap,
     caller: Caller,
     ObjectBody(request): ObjectBody<Completion>,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     request.check()?;
     let model = chat::find_model(&app, request.model.as_deref())?;
     let format = Completions {
@@ -121,7 +121,7 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
 pub(super) async fn model(
     State(app): State<App>,
     PathParameter(mut id): PathParameter,
-) -> Result<Json<Value>, RequestError> {
+) -> Result<Json<Value>> {
     id.truncate(id.trim_end_matches('/').len());
     let model_entry = app.models().get(&id).and_then(build_entry);
     Ok(Json(model_entry.ok_or(ChatRejection::UnknownModel { id })?))

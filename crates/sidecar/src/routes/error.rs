@@ -6,8 +6,13 @@ use std::fmt::Display;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::ErrorCode::{
+    self, Denied, InvalidInput, NotFound, RateLimited, Unavailable,
+};
 use pillion_gateway::problem::Problem;
+
+/// The result of a handler.
+pub(super) type Result<T, E = RequestError> = std::result::Result<T, E>;
 
 /// The HTTP status and the error code with which an error is returned.
 #[derive(Debug, Clone, Copy)]
@@ -18,28 +23,23 @@ pub(super) struct Status {
     is_temporary: bool,
 }
 
-pub(super) const INVALID_INPUT: Status =
-    Status::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidInput);
-pub(super) const DENIED: Status = Status::new(StatusCode::FORBIDDEN, ErrorCode::Denied);
-pub(super) const NOT_FOUND: Status = Status::new(StatusCode::NOT_FOUND, ErrorCode::NotFound);
+pub(super) const INVALID_INPUT: Status = Status::new(StatusCode::BAD_REQUEST, InvalidInput);
+pub(super) const DENIED: Status = Status::new(StatusCode::FORBIDDEN, Denied);
+pub(super) const NOT_FOUND: Status = Status::new(StatusCode::NOT_FOUND, NotFound);
 pub(super) const METHOD_NOT_ALLOWED: Status =
-    Status::new(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidInput);
+    Status::new(StatusCode::METHOD_NOT_ALLOWED, InvalidInput);
 pub(super) const TIMEOUT: Status = Status::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout);
-pub(super) const CONFLICT: Status = Status::new(StatusCode::CONFLICT, ErrorCode::InvalidInput);
-pub(super) const IN_PROGRESS: Status =
-    Status::new_temporary(StatusCode::CONFLICT, ErrorCode::Unavailable);
-pub(super) const TOO_LARGE: Status =
-    Status::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidInput);
+pub(super) const CONFLICT: Status = Status::new(StatusCode::CONFLICT, InvalidInput);
+pub(super) const IN_PROGRESS: Status = Status::new_temporary(StatusCode::CONFLICT, Unavailable);
+pub(super) const TOO_LARGE: Status = Status::new(StatusCode::PAYLOAD_TOO_LARGE, InvalidInput);
 pub(super) const UNPROCESSABLE: Status =
-    Status::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidInput);
-pub(super) const UPGRADE_REQUIRED: Status =
-    Status::new(StatusCode::UPGRADE_REQUIRED, ErrorCode::InvalidInput);
+    Status::new(StatusCode::UNPROCESSABLE_ENTITY, InvalidInput);
+pub(super) const UPGRADE_REQUIRED: Status = Status::new(StatusCode::UPGRADE_REQUIRED, InvalidInput);
 pub(super) const RATE_LIMITED: Status =
-    Status::new_temporary(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited);
+    Status::new_temporary(StatusCode::TOO_MANY_REQUESTS, RateLimited);
 const INTERNAL_ERROR: Status =
     Status::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::InternalError);
-pub(super) const UNAVAILABLE: Status =
-    Status::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable);
+pub(super) const UNAVAILABLE: Status = Status::new(StatusCode::SERVICE_UNAVAILABLE, Unavailable);
 
 impl Status {
     const fn new(http: StatusCode, code: ErrorCode) -> Self {

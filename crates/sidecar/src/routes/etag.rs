@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::digest::sha256_hex;
 use serde::Serialize;
 
-use super::error::{InternalError, RequestError};
+use super::error::{InternalError, Result};
 use crate::app::App;
 
 /// The entity tags of the request's `If-None-Match` header.
@@ -31,7 +31,7 @@ impl EntityTags {
     ///
     /// # Errors
     /// [`InternalError`] if the list cannot be serialized.
-    pub(super) fn respond(&self, list: &impl Serialize) -> Result<Response, RequestError> {
+    pub(super) fn respond(&self, list: &impl Serialize) -> Result<Response> {
         let body = serde_json::to_vec(list).map_err(|error| {
             tracing::error!(%error, "Cannot serialize a response");
             InternalError

@@ -12,7 +12,7 @@ use pillion_core::pack::{StreamListener, StreamMessage};
 use pillion_wire::{StreamEntry, StreamList, route};
 use serde::Deserialize;
 
-use super::error::{NOT_FOUND, RequestError, route_error};
+use super::error::{NOT_FOUND, RequestError, Result, route_error};
 use super::etag::EntityTags;
 use super::event_stream::{self, last_event_id};
 use super::parameters::{Parameters, PathParameter};
@@ -61,7 +61,7 @@ pub(super) async fn events(
     token_validity: TokenValidity,
     headers: HeaderMap,
     Parameters(query): Parameters<EventQuery>,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let kinds = EventKinds::parse(query.types.as_deref().unwrap_or_default());
     let events = &app.process().events;
     let listener = events
@@ -106,7 +106,7 @@ pub(super) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     client_tags: EntityTags,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let packs = app.visible_packs(&Visibility::new(grant.tools));
     let streams = packs.streams().map(|stream| StreamEntry {
         name: stream.name().to_owned(),
@@ -143,7 +143,7 @@ pub(super) async fn listen(
     token_validity: TokenValidity,
     PathParameter(name): PathParameter,
     headers: HeaderMap,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let packs = app.visible_packs(&Visibility::new(grant.tools.clone()));
     let stream = packs
         .stream(&name)

@@ -25,7 +25,7 @@ use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
+use super::error::{INVALID_INPUT, Result, RouteError, Status};
 use super::extract::{Body, BodyError};
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
@@ -118,7 +118,7 @@ pub(super) async fn open(
     peer: Option<Extension<Peer>>,
     Extension(current_app): Extension<CurrentApp>,
     mut request: Request,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
         let action = "open an executor";
         return Err(UpgradeError::NotUnixSocket { action }.into());
@@ -128,10 +128,8 @@ pub(super) async fn open(
     let request: ExecutorRequest = serde_json::from_slice(&body).map_err(BodyError::Invalid)?;
     let executor = PhpExecutor::new(request, current_app, peer)?;
     let process = app.process();
-    let (shutdown, process_end) = (
-        process.wait_for_draining(),
-        workers::wait_for_process_end(pid),
-    );
+    let shutdown = process.wait_for_draining();
+    let process_end = workers::wait_for_process_end(pid);
     let admission = process.watch_admission(Some(peer));
     let response = upgrade.response();
     process.client_tasks.spawn(async move {

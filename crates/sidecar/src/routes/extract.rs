@@ -19,7 +19,7 @@ use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::error::{DENIED, INVALID_INPUT, RequestError, TIMEOUT, TOO_LARGE, route_error};
+use super::error::{DENIED, INVALID_INPUT, RequestError, Result, TIMEOUT, TOO_LARGE, route_error};
 use super::parameters::{Parameters, parse_parameter};
 use super::request_memory::RequestMemory;
 use crate::app::App;
@@ -75,7 +75,7 @@ impl Caller {
         mut self,
         user: Option<&str>,
         channel: Option<&str>,
-    ) -> Result<Self, RequestError> {
+    ) -> Result<Self> {
         let check_name =
             |name: &'static str, text: Option<&str>, header: &Option<String>| match text {
                 None | Some("") => Ok(None),
@@ -104,7 +104,7 @@ impl Caller {
 impl FromRequestParts<App> for Caller {
     type Rejection = RequestError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
         let approval = ApprovalRequestOptions {
             named: read_header(parts, APPROVAL_HEADER)?,
             wait: read_approval_wait(parts)?,
@@ -174,7 +174,7 @@ fn find_decider(parts: &Parts, app: &App) -> Option<String> {
 }
 
 /// Returns how long the request may wait for a decision. The query parameter overrides the header.
-fn read_approval_wait(parts: &Parts) -> Result<Duration, RequestError> {
+fn read_approval_wait(parts: &Parts) -> Result<Duration> {
     #[derive(Deserialize)]
     struct WaitPreference {
         wait_ms: Option<String>,
@@ -239,7 +239,7 @@ pub(super) struct Body(pub(super) Bytes);
 impl FromRequest<App> for Body {
     type Rejection = RequestError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
         let limits = app.http();
         let limit_bytes = limits.max_body_bytes.get();
         let header = request.headers().get(CONTENT_LENGTH);
@@ -268,10 +268,7 @@ impl Body {
     /// # Errors
     /// [`BodyError::TooManyValues`] if this body has too many values; `TooManyRunningValues` if the
     /// bodies of running requests have too many values together.
-    pub(super) async fn from_bytes(
-        bytes: Bytes,
-        memory: Option<&RequestMemory>,
-    ) -> Result<Self, RequestError> {
+    pub(super) async fn from_bytes(bytes: Bytes, memory: Option<&RequestMemory>) -> Result<Self> {
         json_values::check(&bytes).map_err(BodyError::TooManyValues)?;
         if let Some(memory) = memory {
             memory.charge(&bytes).await?;
@@ -285,7 +282,7 @@ impl Body {
         request: Request,
         app: &App,
         parse: fn(&[u8]) -> Result<T, BodyError>,
-    ) -> Result<T, RequestError> {
+    ) -> Result<T> {
         let account = long_body_account(&request);
         let Self(bytes) = Self::from_request(request, app).await?;
         let parse_outcome = match account {
@@ -312,7 +309,7 @@ pub(super) struct ObjectBody<T>(pub(super) T);
 impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for ObjectBody<T> {
     type Rejection = RequestError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
         Body::parse(request, app, parse_object).await.map(Self)
     }
 }
@@ -337,7 +334,7 @@ pub(super) struct AnyJson(pub(super) Value);
 impl FromRequest<App> for AnyJson {
     type Rejection = RequestError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
         let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(BodyError::MalformedJson);
         Body::parse(request, app, parse).await.map(Self)
     }
@@ -363,7 +360,7 @@ impl ToSchema for Arguments {}
 impl FromRequest<App> for Arguments {
     type Rejection = RequestError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
         Body::parse(request, app, parse_arguments).await.map(Self)
     }
 }

@@ -5,7 +5,9 @@ use std::any::Any;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 
-use super::error::{InternalError, METHOD_NOT_ALLOWED, NOT_FOUND, RequestError, route_error};
+use super::error::{
+    InternalError, METHOD_NOT_ALLOWED, NOT_FOUND, RequestError, Result, route_error,
+};
 use super::extract::Body;
 use pillion_gateway::client_text::truncate_input;
 
@@ -36,10 +38,7 @@ fn base_url_hint(path: &str) -> &'static str {
 
 /// Reads the body before rejecting the request, because unread bytes would make the server close
 /// the connection, and a client that keeps the connection alive would lose its next request.
-pub(super) async fn reject_unknown_route(
-    uri: Uri,
-    _body: Result<Body, RequestError>,
-) -> RequestError {
+pub(super) async fn reject_unknown_route(uri: Uri, _body: Result<Body>) -> RequestError {
     let path = uri.path().to_owned();
     FallbackError::UnknownRoute { path }.into()
 }

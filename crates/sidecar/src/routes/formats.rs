@@ -11,7 +11,7 @@ use pillion_wire::route;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::error::{INVALID_INPUT, RequestError, route_error};
+use super::error::{INVALID_INPUT, Result, route_error};
 use super::extract::{AnyJson, Caller, ObjectBody};
 use super::parameters::Parameters;
 
@@ -92,7 +92,7 @@ pub(super) async fn tools(
     caller: Caller,
     Parameters(query): Parameters<ProviderQuery>,
     ObjectBody(definitions): ObjectBody<Definitions>,
-) -> Result<Json<FormattedTools>, RequestError> {
+) -> Result<Json<FormattedTools>> {
     let Ok(provider) = query.provider() else {
         return Ok(Json(FormattedTools {
             success: true,
@@ -149,7 +149,7 @@ pub(super) struct ParsedCalls {
 pub(super) async fn tool_calls(
     Parameters(query): Parameters<ProviderQuery>,
     AnyJson(response): AnyJson,
-) -> Result<Json<ParsedCalls>, RequestError> {
+) -> Result<Json<ParsedCalls>> {
     let calls = parse_tool_calls(query.provider()?, &response).map_err(FormatError::from)?;
     Ok(Json(ParsedCalls {
         success: true,
@@ -180,7 +180,7 @@ pub(super) struct ResponseText {
 pub(super) async fn text(
     Parameters(query): Parameters<ProviderQuery>,
     AnyJson(response): AnyJson,
-) -> Result<Json<ResponseText>, RequestError> {
+) -> Result<Json<ResponseText>> {
     let text = assistant_text(query.provider()?, &response).map_err(FormatError::from)?;
     Ok(Json(ResponseText {
         success: true,
@@ -212,7 +212,7 @@ pub(super) struct Messages {
 pub(super) async fn messages(
     Parameters(query): Parameters<ProviderQuery>,
     AnyJson(response): AnyJson,
-) -> Result<Json<Messages>, RequestError> {
+) -> Result<Json<Messages>> {
     let messages = assistant_messages(query.provider()?, &response).map_err(FormatError::from)?;
     Ok(Json(Messages {
         success: true,
@@ -254,7 +254,7 @@ struct CallResult {
 pub(super) async fn results(
     Parameters(query): Parameters<ProviderQuery>,
     ObjectBody(Results { results }): ObjectBody<Results>,
-) -> Result<Json<Messages>, RequestError> {
+) -> Result<Json<Messages>> {
     let provider = query.provider()?;
     let to_result = |result: CallResult| ToolResult {
         success: result.success,

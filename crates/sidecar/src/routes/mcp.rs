@@ -10,7 +10,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use tokio::io::BufReader;
 
-use super::error::{INVALID_INPUT, RequestError, route_error};
+use super::error::{INVALID_INPUT, Result, route_error};
 use super::extract::{Body, Caller};
 use super::parameters::Parameters;
 use super::upgrade::{Upgrade, UpgradeError};
@@ -43,7 +43,7 @@ pub(super) async fn http(
     token_validity: TokenValidity,
     Parameters(query): Parameters<McpQuery>,
     request: Request,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let method = request.method().clone();
     let mut message = None;
     if method == Method::POST {
@@ -83,7 +83,7 @@ pub(super) async fn stdio(
     Parameters(McpQuery { model }): Parameters<McpQuery>,
     Extension(current_app): Extension<CurrentApp>,
     mut request: Request,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let peer = peer.map(|Extension(peer)| peer);
     if let Some(Peer::Network { .. }) = peer {
         let action = "upgrade its connection to MCP";

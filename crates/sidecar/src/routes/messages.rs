@@ -12,7 +12,7 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::compatible::{self, ErrorFormat, ResponseFormat};
-use super::error::RequestError;
+use super::error::Result;
 use super::extract::{Caller, ObjectBody};
 use crate::app::App;
 use crate::chat::{self, ChatOutcome};
@@ -48,7 +48,7 @@ pub(super) async fn create(
     headers: HeaderMap,
     caller: Caller,
     ObjectBody(request): ObjectBody<MessagesRequest>,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     request.check()?;
     let model = chat::find_model(&app, request.model.as_deref())?;
     let compatible_request = request.into_compatible(model)?;

@@ -8,7 +8,7 @@ use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
 use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool, route};
 
-use super::error::RequestError;
+use super::error::Result;
 use super::etag::EntityTags;
 use super::extract::Caller;
 use super::parameters::PathParameter;
@@ -26,10 +26,7 @@ use pillion_gateway::models::{Model, NativeTools};
         (status = 304, description = "The list has not changed"),
     )
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    client_tags: EntityTags,
-) -> Result<Response, RequestError> {
+pub(super) async fn list(State(app): State<App>, client_tags: EntityTags) -> Result<Response> {
     let models = app.models().iter();
     client_tags.respond(&ModelList {
         success: true,
@@ -59,7 +56,7 @@ pub(super) async fn show(
     State(app): State<App>,
     PathParameter(id): PathParameter,
     caller: Caller,
-) -> Result<Json<ModelResponse>, RequestError> {
+) -> Result<Json<ModelResponse>> {
     let Some(model) = app.models().get(&id) else {
         return Err(ChatRejection::UnknownModel { id }.into());
     };

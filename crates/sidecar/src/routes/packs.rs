@@ -11,7 +11,7 @@ use pillion_wire::{
     PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved, route,
 };
 
-use super::error::{InternalError, NOT_FOUND, RequestError, route_error};
+use super::error::{InternalError, NOT_FOUND, Result, route_error};
 use super::page::PageQuery;
 use super::parameters::Parameters;
 use crate::app::App;
@@ -46,7 +46,7 @@ route_error! {
 pub(super) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-) -> Result<Json<PackList>, RequestError> {
+) -> Result<Json<PackList>> {
     let visibility = Visibility::new(grant.tools);
     let mut packs = Vec::new();
     for pack in app.visible_packs(&visibility).iter() {
@@ -82,7 +82,7 @@ pub(super) async fn list_items(
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(page): Parameters<PageQuery>,
-) -> Result<Json<StoredItemList>, RequestError> {
+) -> Result<Json<StoredItemList>> {
     let Path((pack, kind)) = path.map_err(|_| PackError::InvalidPath)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;
     let page_request = page.request()?;
@@ -129,7 +129,7 @@ pub(super) async fn remove(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String, String)>, PathRejection>,
-) -> Result<Json<StoredItemRemoved>, RequestError> {
+) -> Result<Json<StoredItemRemoved>> {
     let Path((pack, kind, name)) = path.map_err(|_| PackError::InvalidPath)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;
     let removed_name = name.clone();
@@ -152,10 +152,7 @@ pub(super) async fn remove(
     }))
 }
 
-async fn build_entry(
-    pack: &PackContents,
-    visibility: &Visibility,
-) -> Result<PackEntry, RequestError> {
+async fn build_entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry> {
     let is_visible = |tool: &&str| visibility.is_name_visible(tool, tool, &ToolOrigin::Native);
     let names = pack.tools().iter().map(|tool| tool.as_str());
     let tools = names.filter(is_visible);

@@ -3,7 +3,7 @@ use pillion_core::store::{Cursor, PageRequest};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::error::RequestError;
+use super::error::{RequestError, Result};
 use super::parameters::parse_parameter;
 use pillion_gateway::access::AccessGrant;
 
@@ -26,7 +26,7 @@ impl PageQuery {
     ///
     /// # Errors
     /// The limit is not a number in range.
-    pub(super) fn request(self) -> Result<PageRequest, RequestError> {
+    pub(super) fn request(self) -> Result<PageRequest> {
         let expected = format!("a number from 1 to {}", PageRequest::MAX_LIMIT);
         let limit = parse_parameter("limit", self.limit.as_deref(), &expected)?
             .unwrap_or(PageRequest::default().limit);

@@ -7,7 +7,7 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::error::{INVALID_INPUT, RequestError, route_error};
+use super::error::{INVALID_INPUT, RequestError, Result, route_error};
 use crate::app::App;
 
 route_error! {
@@ -41,7 +41,7 @@ impl<T: DeserializeOwned> Parameters<T> {
 impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
     type Rejection = RequestError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, RequestError> {
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self> {
         Ok(Self::from_uri(&parts.uri)?)
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn parse_parameter<T: FromStr>(
     name: &'static str,
     text: Option<&str>,
     expected: &str,
-) -> Result<Option<T>, RequestError> {
+) -> Result<Option<T>> {
     let value = text.map(str::parse).transpose();
     value.map_err(|_| RequestError::invalid_parameter(name, expected))
 }

@@ -10,7 +10,7 @@ use pillion_wire::{AcceptPin, PinEntry, PinList, PinResponse, route};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, Result, route_error};
 use super::etag::EntityTags;
 use super::extract::{Body, BodyError};
 use super::parameters::{Parameters, parse_parameter};
@@ -98,7 +98,7 @@ pub(super) async fn list(
     Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<PinQuery>,
     client_tags: EntityTags,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let changed_filter = parse_parameter("changed", query.changed.as_deref(), "true or false")?;
     let is_changed_only = changed_filter.unwrap_or(false);
     let store = require_store(&app)?;
@@ -152,7 +152,7 @@ pub(super) async fn show(
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(owner): Parameters<PinOwnerQuery>,
-) -> Result<Json<PinResponse>, RequestError> {
+) -> Result<Json<PinResponse>> {
     let Path((server, tool)) = path.map_err(|_| PinError::InvalidPath)?;
     let owner = owner.check(&server, &tool, &grant)?;
     show_pin(&*require_store(&app)?, owner, &tool).await
@@ -184,7 +184,7 @@ pub(super) async fn accept(
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(owner): Parameters<PinOwnerQuery>,
     Body(body): Body,
-) -> Result<Json<PinResponse>, RequestError> {
+) -> Result<Json<PinResponse>> {
     let Path((server, tool)) = path.map_err(|_| PinError::InvalidPath)?;
     let owner = owner.check(&server, &tool, &grant)?;
     let AcceptPin { hash } = if body.trim_ascii().is_empty() {
@@ -224,11 +224,7 @@ fn unknown_pin_error(server: &str, tool: &str) -> PinError {
     }
 }
 
-async fn show_pin(
-    store: &dyn Store,
-    owner: PinOwner<'_>,
-    tool: &str,
-) -> Result<Json<PinResponse>, RequestError> {
+async fn show_pin(store: &dyn Store, owner: PinOwner<'_>, tool: &str) -> Result<Json<PinResponse>> {
     let stored_pin = store.pin(owner, tool).await?;
     let pin = stored_pin.ok_or_else(|| unknown_pin_error(owner.server, tool))?;
     let bytes = pins::pin_bytes(&pin);

@@ -6,7 +6,7 @@ use pillion_core::store::SecretKind;
 use pillion_core::variable;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList, route};
 
-use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::error::{CONFLICT, NOT_FOUND, Result, route_error};
 use super::extract::ObjectBody;
 use super::parameters::PathParameter;
 use super::vault_keys::{self, list_keys, store_key};
@@ -46,7 +46,7 @@ fn join_names(names: &[String]) -> String {
         (status = 503, description = "The vault is not readable"),
     )
 )]
-pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, RequestError> {
+pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>> {
     Ok(Json(list_providers(&app).await?))
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn set_key(
     State(app): State<App>,
     PathParameter(name): PathParameter,
     ObjectBody(input): ObjectBody<ProviderKeyInput>,
-) -> Result<Json<ProviderList>, RequestError> {
+) -> Result<Json<ProviderList>> {
     find_provider(&app, &name)?;
     store_key(&app, SecretKind::ProviderKey, &name, &input).await?;
     Ok(Json(list_providers(&app).await?))
@@ -94,7 +94,7 @@ pub(super) async fn set_key(
 pub(super) async fn remove_key(
     State(app): State<App>,
     PathParameter(name): PathParameter,
-) -> Result<Json<ProviderList>, RequestError> {
+) -> Result<Json<ProviderList>> {
     find_provider(&app, &name)?;
     vault_keys::remove_key(&app, SecretKind::ProviderKey, &name).await?;
     Ok(Json(list_providers(&app).await?))

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_wire::route;
 
-use super::error::{NOT_FOUND, RequestError, UNAVAILABLE, route_error};
+use super::error::{NOT_FOUND, Result, UNAVAILABLE, route_error};
 use super::extract::Caller;
 use super::parameters::PathParameter;
 use crate::app::App;
@@ -63,7 +63,7 @@ pub(super) async fn fetch(
     PathParameter(id): PathParameter,
     Caller { context, .. }: Caller,
     headers: HeaderMap,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let unknown_error = || ResultError::UnknownResult { id: id.clone() };
     let results = app.results().ok_or_else(unknown_error)?;
     let stored_result = results.find(&id).await.map_err(unreadable_error)?;

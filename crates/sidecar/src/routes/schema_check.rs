@@ -5,7 +5,7 @@ use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::error::{INVALID_INPUT, RequestError, route_error};
+use super::error::{INVALID_INPUT, Result, route_error};
 use super::extract::{Caller, ObjectBody};
 
 /// The tools whose schemas are checked.
@@ -43,7 +43,7 @@ route_error! {
 pub(super) async fn check(
     caller: Caller,
     ObjectBody(request): ObjectBody<SchemaCheck>,
-) -> Result<Json<Value>, RequestError> {
+) -> Result<Json<Value>> {
     let account = format!("schemas of {:?}", caller.context.principal);
     // The size of the work is `usize::MAX`, so that the check always runs on another thread,
     // because checking even a small schema may take a long time.

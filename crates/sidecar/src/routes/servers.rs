@@ -15,7 +15,7 @@ use axum::extract::{FromRequest, Request};
 use pillion_wire::ServerResponse;
 use serde_json::{Map, Value};
 
-use super::error::{RequestError, RouteError, Status};
+use super::error::{RequestError, Result, RouteError, Status};
 use super::extract::AnyJson;
 use super::parameters::PathParameter;
 use crate::app::App;
@@ -34,7 +34,7 @@ pub(super) struct ServerSettingsBody(Map<String, Value>);
 impl FromRequest<App> for ServerSettingsBody {
     type Rejection = RequestError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
         let AnyJson(value) = AnyJson::from_request(request, app).await?;
         match value {
             Value::Object(keys) => Ok(Self(keys)),
@@ -86,12 +86,12 @@ fn current_gateway(app: &App, servers: &Servers) -> Gateway {
     running_gateway.unwrap_or_else(|| app.gateway().clone())
 }
 
-/// Runs a change of the server whose ID or name `change` returns, and returns the server's state
-/// after the change.
+/// Runs `change`, which returns the ID or name of the changed server, and returns the state of this
+/// server after the change.
 async fn change_server<F>(
     app: &App,
     change: impl FnOnce(Arc<Servers>) -> F,
-) -> Result<Json<ServerResponse>, RequestError>
+) -> Result<Json<ServerResponse>>
 where
     F: Future<Output = Result<String, ServerError>> + Send + 'static,
 {
@@ -101,11 +101,7 @@ where
 }
 
 /// Returns the current state of the server with this ID or name.
-fn show_server(
-    app: &App,
-    servers: &Servers,
-    key: &str,
-) -> Result<Json<ServerResponse>, RequestError> {
+fn show_server(app: &App, servers: &Servers, key: &str) -> Result<Json<ServerResponse>> {
     Ok(Json(ServerResponse {
         success: true,
         server: servers.entry(key, &current_gateway(app, servers))?,

@@ -8,7 +8,7 @@ use pillion_core::store::{CallFilter, CallId, CallStatus, Timestamp};
 use pillion_wire::{ToolCallList, ToolCallResponse, ToolCallStatistics, route};
 use serde::Deserialize;
 
-use super::error::{NOT_FOUND, RequestError, route_error};
+use super::error::{NOT_FOUND, RequestError, Result, route_error};
 use super::extract::CallerError;
 use super::page::{PageQuery, convert_records};
 use super::parameters::{Parameters, PathParameter, parse_parameter};
@@ -88,11 +88,7 @@ enum StatusName {
 
 impl CallQuery {
     /// Returns the filter, limited to the calls that `grant` may see.
-    fn build_filter(
-        self,
-        grant: &AccessGrant,
-        servers: &ServerIds,
-    ) -> Result<CallFilter, RequestError> {
+    fn build_filter(self, grant: &AccessGrant, servers: &ServerIds) -> Result<CallFilter> {
         let unknown_status =
             || RequestError::not_one_of("status", CallStatus::ALL.map(CallStatus::as_str));
         let status = match self.status {
@@ -132,7 +128,7 @@ pub(super) async fn list(
     Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<CallQuery>,
     Parameters(page): Parameters<PageQuery>,
-) -> Result<Json<ToolCallList>, RequestError> {
+) -> Result<Json<ToolCallList>> {
     let servers = ServerIds::new(&app);
     let (filter, page_request) = (query.build_filter(&grant, &servers)?, page.request()?);
     let calls_page = require_store(&app)?.calls(&filter, &page_request).await?;
@@ -164,7 +160,7 @@ pub(super) async fn statistics(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<CallQuery>,
-) -> Result<Json<ToolCallStatistics>, RequestError> {
+) -> Result<Json<ToolCallStatistics>> {
     let servers = ServerIds::new(&app);
     let filter = query.build_filter(&grant, &servers)?;
     let tools = require_store(&app)?
@@ -196,7 +192,7 @@ pub(super) async fn show(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     PathParameter(id): PathParameter,
-) -> Result<Json<ToolCallResponse>, RequestError> {
+) -> Result<Json<ToolCallResponse>> {
     let store = require_store(&app)?;
     let record = match id.parse::<CallId>() {
         Ok(id) => store.find_call(id).await?,
@@ -226,7 +222,7 @@ pub(super) fn user_filter(
     }
 }
 
-fn parse_time(name: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, RequestError> {
+fn parse_time(name: &'static str, text: Option<&str>) -> Result<Option<Timestamp>> {
     let time: Option<jiff::Timestamp> =
         parse_parameter(name, text, "a time such as 2026-11-21T18:00:00Z")?;
     Ok(time.map(|time| Timestamp::from_millis(time.as_millisecond())))

@@ -5,7 +5,7 @@ use axum::extract::State;
 use pillion_core::store::SecretKind;
 use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList, route};
 
-use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::error::{CONFLICT, NOT_FOUND, Result, route_error};
 use super::extract::ObjectBody;
 use super::parameters::PathParameter;
 use super::vault_keys::{list_keys, remove_key, store_key, vault};
@@ -51,7 +51,7 @@ route_error! {
         (status = 503, description = "The vault is not readable"),
     )
 )]
-pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, RequestError> {
+pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>> {
     Ok(Json(list_tools(&app).await?))
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn set(
     State(app): State<App>,
     PathParameter(name): PathParameter,
     ObjectBody(input): ObjectBody<ProviderKeyInput>,
-) -> Result<Json<ToolKeyList>, RequestError> {
+) -> Result<Json<ToolKeyList>> {
     let id = vault_id(find_key(&app, &name)?);
     store_key(&app, SecretKind::ToolKey, &id, &input).await?;
     Ok(Json(list_tools(&app).await?))
@@ -99,7 +99,7 @@ pub(super) async fn set(
 pub(super) async fn remove(
     State(app): State<App>,
     PathParameter(name): PathParameter,
-) -> Result<Json<ToolKeyList>, RequestError> {
+) -> Result<Json<ToolKeyList>> {
     vault(&app)?;
     // Removes the tool's keys for all services, because the tool may also have stored keys of
     // services that it used before.

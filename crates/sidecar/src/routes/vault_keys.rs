@@ -7,7 +7,7 @@ use pillion_store::Vault;
 use pillion_wire::ProviderKeyInput;
 use secrecy::SecretString;
 
-use super::error::{RequestError, RouteError, Status};
+use super::error::{RequestError, Result, RouteError, Status};
 use crate::app::App;
 use pillion_gateway::credentials::CredentialError;
 
@@ -35,7 +35,7 @@ pub(super) async fn store_key(
     kind: SecretKind,
     id: &str,
     input: &ProviderKeyInput,
-) -> Result<(), RequestError> {
+) -> Result<()> {
     let key = parse_key(input)?;
     let put_outcome = vault(app)?.put(kind, id, &key).await;
     Ok(put_outcome.map_err(CredentialError::from)?)
@@ -51,7 +51,7 @@ pub(super) async fn remove_key(
     Ok(())
 }
 
-fn parse_key(input: &ProviderKeyInput) -> Result<SecretString, RequestError> {
+fn parse_key(input: &ProviderKeyInput) -> Result<SecretString> {
     let key = input.key.trim();
     let is_valid = !key.is_empty()
         && key.len() <= MAX_KEY_BYTES

@@ -6,7 +6,7 @@ use pillion_core::compute;
 use pillion_wire::{WorkerEntry, WorkerList, route};
 
 use super::error::{
-    CONFLICT, DENIED, INVALID_INPUT, RequestError, RouteError, Status, UNAVAILABLE, route_error,
+    CONFLICT, DENIED, INVALID_INPUT, Result, RouteError, Status, UNAVAILABLE, route_error,
 };
 use super::etag::EntityTags;
 use super::extract::Body;
@@ -60,7 +60,7 @@ pub(super) async fn connect(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,
     mut request: Request,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
         let action = "be a worker";
         return Err(UpgradeError::NotUnixSocket { action }.into());
@@ -106,10 +106,7 @@ pub(super) async fn connect(
         (status = 304, description = "The list has not changed"),
     )
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    client_tags: EntityTags,
-) -> Result<Response, RequestError> {
+pub(super) async fn list(State(app): State<App>, client_tags: EntityTags) -> Result<Response> {
     let reports = app.workers().reports().into_iter();
     let workers = reports.map(|worker| WorkerEntry {
         id: worker.id,

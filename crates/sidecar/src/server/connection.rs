@@ -234,12 +234,9 @@ impl Service<Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let Self {
-            admission,
-            receive_tracker,
-            waiting_bytes,
-            ..
-        } = self.clone();
+        let admission = self.admission.clone();
+        let receive_tracker = self.receive_tracker.clone();
+        let waiting_bytes = self.waiting_bytes.clone();
         let mut request = request.map(|body| Body::new(TrackedBody::new(body, &receive_tracker)));
         waiting_bytes.begin_request();
         if head_bytes(&request) > self.max_header_bytes {
@@ -292,9 +289,8 @@ fn head_bytes(request: &Request<Body>) -> usize {
     let authority = uri
         .authority()
         .map_or(0, |authority| authority.as_str().len());
-    let request_line =
-        request.method().as_str().len() + target + authority + "  HTTP/1.1\r\n\r\n".len();
-    request_line + header_bytes
+    let method = request.method().as_str().len();
+    method + target + authority + "  HTTP/1.1\r\n\r\n".len() + header_bytes
 }
 
 fn head_too_large_response() -> Response {

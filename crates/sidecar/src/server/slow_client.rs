@@ -83,13 +83,11 @@ impl WaitingWrite {
     /// disconnected.
     fn deadlines(&self, write_timeout: Duration) -> (Instant, Instant) {
         let (stall_timeout, disconnect_timeout) = match self.unread_count {
-            Some(UnreadCount {
-                is_exact: false, ..
-            }) => (
+            Some(count) if !count.is_exact => (
                 STEP_STALL_TIMEOUT,
                 write_timeout * STEP_WRITE_TIMEOUT_FACTOR,
             ),
-            Some(UnreadCount { is_exact: true, .. }) | None => (STALL_TIMEOUT, write_timeout),
+            _ => (STALL_TIMEOUT, write_timeout),
         };
         (
             self.progress_at + stall_timeout,
@@ -302,14 +300,8 @@ mod tests {
         was_cut_off: &Arc<AtomicBool>,
     ) -> SlowClientStream<S> {
         let waiting_bytes = WaitingBytes::default().connection(u64::MAX);
-        let was_cut_off = Arc::clone(was_cut_off);
-        SlowClientStream::new(
-            stream,
-            write_timeout,
-            was_cut_off,
-            waiting_bytes,
-            ReceiveTracker::default(),
-        )
+        let (was_cut_off, tracker) = (Arc::clone(was_cut_off), ReceiveTracker::default());
+        SlowClientStream::new(stream, write_timeout, was_cut_off, waiting_bytes, tracker)
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,10 +11,10 @@ use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::ServerError;
 use super::definition::{
     Definition, StoredServer, has_program_members, merge, take_enabled, take_name,
 };
+use super::{Result, ServerError};
 use pillion_config::{Config, McpServerSection, ServerSettings};
 use pillion_gateway::credentials::{
     Account, CredentialError, CredentialNote, Credentials, UserCredentials, file_id, forget_server,
@@ -61,7 +61,7 @@ pub struct CatalogServer {
     pub(crate) authentication: String,
     pub(crate) headers: Vec<String>,
     /// The server's configuration, or why it cannot be used.
-    pub section: Result<McpServerSection, ServerError>,
+    pub section: Result<McpServerSection>,
 }
 
 impl CatalogServer {
@@ -70,9 +70,8 @@ impl CatalogServer {
     pub(crate) fn disabled_section(&self) -> Option<McpServerSection> {
         let definition = self.definition.as_ref()?;
         let name = &self.record.name;
-        let server = definition
-            .to_server_config(name, &Credentials::default())
-            .ok()?;
+        let config_result = definition.to_server_config(name, &Credentials::default());
+        let server = config_result.ok()?;
         let settings = ServerSettings {
             enabled: false,
             ..definition.settings.clone()
@@ -84,7 +83,7 @@ impl CatalogServer {
 
 impl Catalog {
     /// Returns all servers, sorted by name.
-    pub(crate) async fn servers(&self) -> Result<Vec<CatalogServer>, ServerError> {
+    pub(crate) async fn servers(&self) -> Result<Vec<CatalogServer>> {
         let mut servers = Vec::new();
         for record in self.store.servers().await? {
             servers.push(self.load(record).await);
@@ -108,7 +107,7 @@ impl Catalog {
         }
     }
 
-    async fn parse_section(&self, record: &ServerRecord) -> Result<McpServerSection, ServerError> {
+    async fn parse_section(&self, record: &ServerRecord) -> Result<McpServerSection> {
         let stored_server = StoredServer::parse(&record.configuration)?;
         let credentials = self.read_credentials(&stored_server).await?;
         let server = self.build_config(&record.name, &stored_server.definition, &credentials)?;
@@ -124,10 +123,7 @@ impl Catalog {
     }
 
     /// Parses a server from a request that tests it. The server is not stored.
-    pub(crate) fn parse_unsaved(
-        &self,
-        mut keys: Map<String, Value>,
-    ) -> Result<ServerConfig, ServerError> {
+    pub(crate) fn parse_unsaved(&self, mut keys: Map<String, Value>) -> Result<ServerConfig> {
         self.check_author(&keys)?;
         let name = take_name(&mut keys)?.unwrap_or_else(|| "test".to_owned());
         take_enabled(&mut keys)?;
@@ -137,7 +133,7 @@ impl Catalog {
     }
 
     /// Adds a server to the store.
-    pub async fn add(&self, mut keys: Map<String, Value>) -> Result<ServerRecord, ServerError> {
+    pub async fn add(&self, mut keys: Map<String, Value>) -> Result<ServerRecord> {
         self.check_author(&keys)?;
         let name = take_name(&mut keys)?.ok_or_else(missing_name_error)?;
         let enabled = take_enabled(&mut keys)?.unwrap_or(true);
@@ -175,7 +171,7 @@ impl Catalog {
         record: &ServerRecord,
         mut keys: Map<String, Value>,
         mode: UpdateMode,
-    ) -> Result<ServerRecord, ServerError> {
+    ) -> Result<ServerRecord> {
         let previous = StoredServer::parse(&record.configuration)?;
         let account = self.find_account(record).await;
         self.check_author(&keys)?;
@@ -207,9 +203,8 @@ impl Catalog {
         let definition = Definition::try_from(members)?;
         let has_moved =
             previous.definition.credential_destination() != definition.credential_destination();
-        let new_credentials = self
-            .change_credentials(&previous, has_moved, secrets, mode)
-            .await?;
+        let change = self.change_credentials(&previous, has_moved, secrets, mode);
+        let new_credentials = change.await?;
         let has_new_credentials = new_credentials.is_some();
         let no_credentials = Credentials::default();
         let checked_credentials = new_credentials.as_ref().unwrap_or(&no_credentials);
@@ -233,23 +228,20 @@ impl Catalog {
         if has_new_credentials {
             // Removes the credentials that an update leaves unused: the old ones if the update
             // succeeded, otherwise the new ones.
-            self.forget(if update_outcome.is_ok() {
+            let unused = if update_outcome.is_ok() {
                 record
             } else {
                 &changed_record
-            })
-            .await;
+            };
+            self.forget(unused).await;
         }
         update_outcome.map_err(|error| name_error(error, &changed_record.name))?;
         if let Some(account) = account {
             let must_replace = has_new_credentials && !account.is_consented();
-            let new_account = self.find_account(&changed_record).await;
-            self.replace_account(
-                &changed_record.id,
-                &account,
-                new_account.filter(|_| !must_replace),
-            )
-            .await;
+            let found_account = self.find_account(&changed_record).await;
+            let new_account = found_account.filter(|_| !must_replace);
+            self.replace_account(&changed_record.id, &account, new_account)
+                .await;
         }
         if has_moved {
             self.forget_users(record).await;
@@ -260,11 +252,8 @@ impl Catalog {
     /// Returns the owner of the recorded calls and pins under this server name, which is the server
     /// of the store or a server of the configuration file with the same name.
     fn find_record_owner(&self, name: &str) -> RecordOwner {
-        if self
-            .file_accounts
-            .iter()
-            .any(|(file_name, _)| file_name == name)
-        {
+        let mut file_accounts = self.file_accounts.iter();
+        if file_accounts.any(|(file_name, _)| file_name == name) {
             RecordOwner::UnstoredServer
         } else {
             RecordOwner::StoredServer
@@ -272,7 +261,7 @@ impl Catalog {
     }
 
     /// Removes a server with its credentials, recorded calls and pins.
-    pub(crate) async fn remove(&self, record: &ServerRecord) -> Result<(), ServerError> {
+    pub(crate) async fn remove(&self, record: &ServerRecord) -> Result<()> {
         let records = self.find_record_owner(&record.name);
         let account = self.find_account(record).await;
         self.store.remove_server(&record.id, records).await?;
@@ -291,7 +280,7 @@ impl Catalog {
         has_moved: bool,
         secrets: Map<String, Value>,
         mode: UpdateMode,
-    ) -> Result<Option<Credentials>, ServerError> {
+    ) -> Result<Option<Credentials>> {
         if mode == UpdateMode::Replace {
             return Ok(Some(Credentials(secrets).simplify()));
         }
@@ -316,10 +305,7 @@ impl Catalog {
         Ok(Some(credentials.simplify()))
     }
 
-    async fn read_credentials(
-        &self,
-        stored_server: &StoredServer,
-    ) -> Result<Credentials, ServerError> {
+    async fn read_credentials(&self, stored_server: &StoredServer) -> Result<Credentials> {
         let Some(note) = &stored_server.credentials else {
             return Ok(Credentials::default());
         };
@@ -330,10 +316,7 @@ impl Catalog {
     }
 
     /// Stores credentials in the vault, and returns their public information.
-    async fn store_credentials(
-        &self,
-        credentials: &Credentials,
-    ) -> Result<Option<CredentialNote>, ServerError> {
+    async fn store_credentials(&self, credentials: &Credentials) -> Result<Option<CredentialNote>> {
         if credentials.is_empty() {
             return Ok(None);
         }
@@ -386,12 +369,11 @@ impl Catalog {
             return;
         }
         let forget_future = async {
+            let credentials = &self.credentials;
             if !self.is_shared_account(id, previous).await? {
-                self.credentials
-                    .forget_tokens_of_server(&previous.key)
-                    .await?;
+                credentials.forget_tokens_of_server(&previous.key).await?;
             }
-            Ok::<_, ServerError>(self.credentials.remove_authorizations(id).await?)
+            Ok::<_, ServerError>(credentials.remove_authorizations(id).await?)
         };
         if let Err(error) = forget_future.await {
             tracing::warn!(%error, "Cannot remove unused OAuth tokens from the vault");
@@ -400,21 +382,16 @@ impl Catalog {
 
     /// Returns whether another server uses the tokens of this account. Servers with the same
     /// address and OAuth client share tokens.
-    async fn is_shared_account(&self, id: &str, account: &Account) -> Result<bool, ServerError> {
+    async fn is_shared_account(&self, id: &str, account: &Account) -> Result<bool> {
+        let has_same_key = |other: &Account| other.key == account.key;
         let file_accounts = self.file_accounts.iter();
         let mut other_accounts = file_accounts.filter(|(name, _)| file_id(name) != id);
-        if other_accounts.any(|(_, known_account)| {
-            known_account
-                .as_ref()
-                .is_some_and(|known_account| known_account.key == account.key)
-        }) {
+        if other_accounts.any(|(_, other)| other.as_ref().is_some_and(has_same_key)) {
             return Ok(true);
         }
         for record in self.store.servers().await? {
-            let other_account = self.find_account(&record).await;
-            if record.id != id
-                && other_account.is_some_and(|known_account| known_account.key == account.key)
-            {
+            let other = self.find_account(&record).await;
+            if record.id != id && other.as_ref().is_some_and(has_same_key) {
                 return Ok(true);
             }
         }
@@ -439,7 +416,7 @@ impl Catalog {
         name: &str,
         definition: &Definition,
         credentials: &Credentials,
-    ) -> Result<ServerConfig, ServerError> {
+    ) -> Result<ServerConfig> {
         let mut server = definition.to_server_config(name, credentials)?;
         server.egress = self.egress.clone();
         server.validate()?;
@@ -447,7 +424,7 @@ impl Catalog {
         Ok(server)
     }
 
-    fn check_author(&self, keys: &Map<String, Value>) -> Result<(), ServerError> {
+    fn check_author(&self, keys: &Map<String, Value>) -> Result<()> {
         if self.author == ChangeAuthor::Operator {
             return Ok(());
         }
@@ -455,10 +432,8 @@ impl Catalog {
             return Err(ServerError::Program);
         }
         let key = "assertion_file";
-        match keys
-            .get("authentication")
-            .and_then(|authentication| authentication.get(key))
-        {
+        let authentication = keys.get("authentication");
+        match authentication.and_then(|authentication| authentication.get(key)) {
             Some(_) => Err(ServerError::LocalFile { key }),
             None => Ok(()),
         }
@@ -478,7 +453,7 @@ fn missing_name_error() -> ServerError {
     ServerError::invalid("name", "is required")
 }
 
-fn to_json(stored_server: &StoredServer) -> Result<String, ServerError> {
+fn to_json(stored_server: &StoredServer) -> Result<String> {
     serde_json::to_string(stored_server).map_err(|_| ServerError::Unreadable)
 }
 

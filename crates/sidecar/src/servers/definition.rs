@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::ServerError;
+use super::{Result, ServerError};
 use pillion_gateway::credentials::{CredentialNote, Credentials, url_origin};
 
 /// Maximum length of a server's name, in characters.
@@ -47,7 +47,7 @@ pub(super) struct StoredServer {
 }
 
 impl StoredServer {
-    pub(super) fn parse(configuration: &str) -> Result<Self, ServerError> {
+    pub(super) fn parse(configuration: &str) -> Result<Self> {
         serde_json::from_str(configuration).map_err(|_| ServerError::Unreadable)
     }
 }
@@ -56,7 +56,7 @@ impl TryFrom<Map<String, Value>> for Definition {
     type Error = ServerError;
 
     /// Parses the public members of a server.
-    fn try_from(mut members: Map<String, Value>) -> Result<Self, ServerError> {
+    fn try_from(mut members: Map<String, Value>) -> Result<Self> {
         // A member that is null counts as missing.
         members.retain(|_, value| !value.is_null());
         let settings_keys = field_names::<ServerSettings>();
@@ -121,7 +121,7 @@ fn to_config_keys(
     members: &Map<String, Value>,
     keys: &[&'static str],
     path: &str,
-) -> Result<Map<String, Value>, ServerError> {
+) -> Result<Map<String, Value>> {
     let named_keys: Vec<_> = keys
         .iter()
         .filter_map(|key| Some((member_name(key)?, *key)))
@@ -142,7 +142,7 @@ fn to_config_keys(
 }
 
 /// Deserializes public members. The error has the path of the invalid member.
-fn deserialize<T: DeserializeOwned>(keys: Map<String, Value>) -> Result<T, ServerError> {
+fn deserialize<T: DeserializeOwned>(keys: Map<String, Value>) -> Result<T> {
     serde_path_to_error::deserialize(Value::Object(keys)).map_err(
         |error: serde_path_to_error::Error<serde_json::Error>| {
             let path = error.path().to_string();
@@ -171,7 +171,7 @@ impl Definition {
         &self,
         name: &str,
         credentials: &Credentials,
-    ) -> Result<ServerConfig, ServerError> {
+    ) -> Result<ServerConfig> {
         let mut client = self.client.clone();
         name.clone_into(&mut client.label);
         client.authentication = credentials.authentication()?;
@@ -190,7 +190,7 @@ impl Definition {
 }
 
 /// Removes the name from the members of a server, validates the name and returns it.
-pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>, ServerError> {
+pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>> {
     let name = match keys.remove("name") {
         None => return Ok(None),
         Some(Value::String(name)) => name,
@@ -208,7 +208,7 @@ pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>,
 }
 
 /// Removes `enabled` from the members of a server and returns its value.
-pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>, ServerError> {
+pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>> {
     match keys.remove("enabled") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(enabled)) => Ok(Some(enabled)),

@@ -7,6 +7,8 @@ use pillion_store::{MasterKeyError, VaultError};
 use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::problem::store_error_status;
 
+pub(super) type Result<T, E = ServerError> = std::result::Result<T, E>;
+
 /// The reason why a server cannot be added, changed or shown. Error messages never contain a
 /// credential.
 #[derive(Debug, thiserror::Error)]

@@ -42,9 +42,8 @@ pub(super) async fn run_trial(server: ServerConfig) -> ServerTrial {
         Ok(Err(error)) => trial.error = Some(error.to_string()),
         Err(_) => {
             let seconds = list_timeout.as_secs_f64();
-            trial.error = Some(format!(
-                "the server did not list its tools within {seconds:.1}s"
-            ));
+            let error = format!("the server did not list its tools within {seconds:.1}s");
+            trial.error = Some(error);
         }
     }
     drop(timeout(SESSION_CLOSE_TIMEOUT, client.disconnect()).await);

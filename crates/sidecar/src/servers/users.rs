@@ -4,8 +4,7 @@ use pillion_core::store::{PinOwner, Timestamp};
 use pillion_wire::UserCredentialEntry;
 use serde_json::{Map, Value};
 
-use super::{Server, ServerError, Servers};
-use pillion_config::CredentialPolicy;
+use super::{Result, Server, ServerError, Servers};
 use pillion_gateway::credentials::{UserCredential, url_origin};
 use pillion_gateway::timestamp::format_timestamp;
 
@@ -24,7 +23,7 @@ impl Servers {
         key: &str,
         user: &str,
         mut keys: Map<String, Value>,
-    ) -> Result<UserCredentialEntry, ServerError> {
+    ) -> Result<UserCredentialEntry> {
         // The lock prevents the server from being removed while the credential is set.
         let _file_config = self.file_config.lock().await;
         let server = self.find(key)?;
@@ -38,10 +37,7 @@ impl Servers {
         let address = server.credential_address()?;
         let authentication = keys.remove("authentication").unwrap_or(Value::Null);
         if let Some(unknown_member) = keys.keys().next() {
-            return Err(ServerError::invalid(
-                unknown_member.clone(),
-                "unknown field",
-            ));
+            return Err(ServerError::invalid(unknown_member, "unknown field"));
         }
         let credential = UserCredential::new(address, authentication)?;
         let credentials = &self.user_credentials;
@@ -60,16 +56,11 @@ impl Servers {
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server; [`ServerError::Credential`] if the
     /// credentials cannot be read.
-    pub(crate) async fn credentials(
-        &self,
-        key: &str,
-    ) -> Result<Vec<UserCredentialEntry>, ServerError> {
+    pub(crate) async fn credentials(&self, key: &str) -> Result<Vec<UserCredentialEntry>> {
         let server = self.find(key)?;
         let credentials = self.user_credentials.list(&server.id()).await?;
-        let entries = credentials
-            .into_iter()
-            .map(|(user, credential)| build_entry(user, &credential));
-        Ok(entries.collect())
+        let to_entry = |(user, credential)| build_entry(user, &credential);
+        Ok(credentials.into_iter().map(to_entry).collect())
     }
 
     /// Removes a user's credential for the server with this id or name.
@@ -77,7 +68,7 @@ impl Servers {
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server; [`ServerError::Credential`] if the
     /// credential cannot be removed.
-    pub(crate) async fn remove_credential(&self, key: &str, user: &str) -> Result<(), ServerError> {
+    pub(crate) async fn remove_credential(&self, key: &str, user: &str) -> Result<()> {
         let _file_config = self.file_config.lock().await;
         let server = self.find(key)?;
         self.user_credentials.remove(&server.id(), user).await?;
@@ -111,7 +102,7 @@ impl Servers {
 
 impl Server {
     /// Returns the address of the server, to which the credentials of its users are bound.
-    fn credential_address(&self) -> Result<String, ServerError> {
+    fn credential_address(&self) -> Result<String> {
         let not_of_users_error = || ServerError::NotOfUsers {
             name: self.name().to_owned(),
         };
@@ -122,18 +113,13 @@ impl Server {
             }
             Self::FromStore(catalog_server, _) => {
                 let definition = catalog_server.definition.as_ref();
-                let policy = definition.map_or(CredentialPolicy::Shared, |definition| {
-                    definition.settings.credential
-                });
-                (
-                    policy,
-                    definition.map(|definition| definition.credential_destination()),
-                )
+                let policy = definition.map(|definition| definition.settings.credential);
+                let address = definition.map(|definition| definition.credential_destination());
+                (policy.unwrap_or_default(), address)
             }
         };
-        address
-            .filter(|_| policy.uses_user_credentials())
-            .ok_or_else(not_of_users_error)
+        let user_address = address.filter(|_| policy.uses_user_credentials());
+        user_address.ok_or_else(not_of_users_error)
     }
 }
 

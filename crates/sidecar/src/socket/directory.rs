@@ -3,7 +3,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use super::SocketError;
+use super::{Result, SocketError};
 use pillion_config::SocketMode;
 
 const WORLD_WRITABLE: u32 = 0o002;
@@ -14,11 +14,7 @@ const STICKY_BIT: u32 = 0o1000;
 
 /// Creates the directory of `socket` if it is missing. An existing directory is checked and never
 /// changed, because it may contain other files.
-pub(super) fn prepare(
-    socket: &Path,
-    group: Option<u32>,
-    mode: Option<SocketMode>,
-) -> Result<(), SocketError> {
+pub(super) fn prepare(socket: &Path, group: Option<u32>, mode: Option<SocketMode>) -> Result<()> {
     if socket.file_name().is_none() {
         return Err(SocketError::NoFileName(socket.to_owned()));
     }
@@ -53,7 +49,7 @@ fn create_directory(
     Ok(())
 }
 
-fn check(directory: PathBuf, metadata: &Metadata, group: Option<u32>) -> Result<(), SocketError> {
+fn check(directory: PathBuf, metadata: &Metadata, group: Option<u32>) -> Result<()> {
     let mode = metadata.mode();
     if !metadata.is_dir() {
         return Err(SocketError::NotADirectory(directory));

@@ -2,6 +2,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub(crate) type Result<T, E = SocketError> = std::result::Result<T, E>;
+
 /// The reason why the socket cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

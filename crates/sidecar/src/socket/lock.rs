@@ -7,8 +7,8 @@ use nix::fcntl::OFlag;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::SocketError;
 use super::file_id::SocketFileId;
+use super::{Result, SocketError};
 use pillion_gateway::finishing::lock_path;
 
 /// The lock on a socket's path, which is required to remove a stale socket and to bind. Without the
@@ -27,7 +27,7 @@ pub(super) struct SocketLock {
 
 impl SocketLock {
     /// Takes the lock on the path of `socket`.
-    pub(super) fn take(socket: &Path) -> Result<Self, SocketError> {
+    pub(super) fn take(socket: &Path) -> Result<Self> {
         let path = lock_path(socket);
         let error = |source| SocketError::Lock {
             path: path.clone(),

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::net::UnixStream;
 
-use super::SocketError;
+use super::{Result, SocketError};
 
 /// Timeout of the connection attempt. Connecting to a Unix socket normally takes no time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns whether there is a socket at `path`, or an error if there is another kind of file.
-pub(super) fn socket_exists(path: &Path) -> Result<bool, SocketError> {
+pub(super) fn socket_exists(path: &Path) -> Result<bool> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => Ok(true),
         Ok(_) => Err(SocketError::NotASocket(path.to_owned())),
@@ -25,7 +25,7 @@ pub(super) fn socket_exists(path: &Path) -> Result<bool, SocketError> {
 
 /// Removes a stale socket at `path`. Returns an error if the socket is live or the file is not a
 /// socket.
-pub(super) async fn remove_stale_socket(path: &Path) -> Result<(), SocketError> {
+pub(super) async fn remove_stale_socket(path: &Path) -> Result<()> {
     if !socket_exists(path)? {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub(super) async fn remove_stale_socket(path: &Path) -> Result<(), SocketError> 
 }
 
 /// Removes the socket, if it exists.
-pub(super) fn remove(path: &Path) -> Result<(), SocketError> {
+pub(super) fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => Err(SocketError::Remove {
             path: path.to_owned(),

@@ -62,10 +62,8 @@ async fn serve_connection(
     mut stream: TcpStream,
     expected_redirect: &ExpectedRedirect<'_>,
 ) -> Option<String> {
-    let head = timeout(IO_TIMEOUT, read_head(&mut stream))
-        .await
-        .ok()?
-        .ok()?;
+    let read_outcome = timeout(IO_TIMEOUT, read_head(&mut stream)).await;
+    let head = read_outcome.ok()?.ok()?;
     let ((status, text), redirect) = match parse_target(&head) {
         Err(status) => ((status, "This is not a page of Pillion."), None),
         Ok(target) => {
@@ -73,12 +71,11 @@ async fn serve_connection(
             (response, is_final.then(|| target.to_owned()))
         }
     };
+    let response = format_page_response(status, text);
     // A failure to send the page is ignored, because the authorization response has already
     // arrived.
     let _ = timeout(IO_TIMEOUT, async {
-        stream
-            .write_all(format_page_response(status, text).as_bytes())
-            .await?;
+        stream.write_all(response.as_bytes()).await?;
         stream.shutdown().await
     })
     .await;
@@ -102,11 +99,10 @@ fn evaluate_request(
     };
     let (state, error) = (parameter("state"), parameter("error"));
     if error.is_none() && parameter("code").is_none() {
-        return (
-            (BAD_REQUEST, "This is not an authorization response."),
-            false,
-        );
+        let text = "This is not an authorization response.";
+        return ((BAD_REQUEST, text), false);
     }
+    let past_states = expected_redirect.past_states;
     match state.as_deref() {
         Some(state) if state == expected_redirect.state => {
             let text = match error {
@@ -115,27 +111,14 @@ fn evaluate_request(
             };
             (("200 OK", text), true)
         }
-        Some(state)
-            if expected_redirect
-                .past_states
-                .iter()
-                .any(|past_state| past_state == state) =>
-        {
-            (
-                (
-                    BAD_REQUEST,
-                    "This authorization request was already completed.",
-                ),
-                false,
-            )
+        Some(state) if past_states.iter().any(|past_state| past_state == state) => {
+            let text = "This authorization request was already completed.";
+            ((BAD_REQUEST, text), false)
         }
-        _ => (
-            (
-                BAD_REQUEST,
-                "This response belongs to another authorization request.",
-            ),
-            true,
-        ),
+        _ => {
+            let text = "This response belongs to another authorization request.";
+            ((BAD_REQUEST, text), true)
+        }
     }
 }
 
@@ -144,13 +127,12 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut bytes = [0; 4096];
     loop {
-        let byte_count = stream.read(&mut bytes).await?;
+        let count = stream.read(&mut bytes).await?;
         // The search for the end of the headers begins a few bytes before the new bytes, because
         // the end marker may have arrived in two reads.
         let unchecked_start = head.len().saturating_sub(HEAD_END.len());
-        head.extend_from_slice(&bytes[..byte_count]);
-        if byte_count == 0 || head.len() >= MAX_HEAD_BYTES || is_complete(&head[unchecked_start..])
-        {
+        head.extend_from_slice(&bytes[..count]);
+        if count == 0 || head.len() >= MAX_HEAD_BYTES || is_complete(&head[unchecked_start..]) {
             return Ok(head);
         }
     }
@@ -211,10 +193,8 @@ mod tests {
 
     #[test]
     fn only_a_complete_get_request_is_read() {
-        assert_eq!(
-            parse_target(b"GET /a?b=c HTTP/1.1\r\nA: b\r\n\r\n"),
-            Ok("/a?b=c")
-        );
+        let request = b"GET /a?b=c HTTP/1.1\r\nA: b\r\n\r\n";
+        assert_eq!(parse_target(request), Ok("/a?b=c"));
         for (head, status) in [
             (&b"POST /a?b HTTP/1.1\r\n\r\n"[..], "405"),
             (b"GET http://a/b?c HTTP/1.1\r\n\r\n", "400"),
@@ -226,10 +206,8 @@ mod tests {
             (b"", "400"),
             (&[b'a'; MAX_HEAD_BYTES], "431"),
         ] {
-            assert!(
-                parse_target(head).unwrap_err().starts_with(status),
-                "{head:?}"
-            );
+            let error = parse_target(head).unwrap_err();
+            assert!(error.starts_with(status), "{head:?}");
         }
     }
 
@@ -255,11 +233,8 @@ mod tests {
             ("/favicon.ico", "404", false),
             ("/?code=c&state=s+t", "404", false),
         ] {
-            let ((returned_status, _), is_final) = evaluate_request(target, &expected_redirect);
-            assert!(
-                returned_status.starts_with(status),
-                "{target}: {returned_status}"
-            );
+            let ((returned, _), is_final) = evaluate_request(target, &expected_redirect);
+            assert!(returned.starts_with(status), "{target}: {returned}");
             assert_eq!(is_final, expected_is_final, "{target}");
         }
     }
@@ -298,10 +273,8 @@ mod tests {
                 assert!(response.starts_with(&start), "{response}");
             }
             send_bytes(&mut connect().await, &[b'a'; 10 * MAX_HEAD_BYTES]).await;
-            early_connection
-                .write_all(b"GET /callback?code=c&st")
-                .await
-                .unwrap();
+            let start = b"GET /callback?code=c&st";
+            early_connection.write_all(start).await.unwrap();
             let response = send_bytes(&mut early_connection, b"ate=s+t HTTP/1.1\r\n\r\n").await;
             assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
             let text = "You can close this window.";

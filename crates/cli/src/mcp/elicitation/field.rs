@@ -12,6 +12,8 @@ pub(super) struct FormField<'a> {
     /// The allowed values with their titles; empty if any value is allowed.
     choices: Vec<(Value, String)>,
     is_array: bool,
+    /// The schema of the value or, for an array, of its items.
+    value_schema: &'a Value,
 }
 
 impl<'a> FormField<'a> {
@@ -28,6 +30,7 @@ impl<'a> FormField<'a> {
             is_required,
             choices: list_choices(value_schema),
             is_array,
+            value_schema,
         }
     }
 
@@ -47,11 +50,8 @@ impl<'a> FormField<'a> {
         }
         prompt.push('\n');
         for (index, (_, label)) in self.choices.iter().enumerate() {
-            prompt.push_str(&format!(
-                "  {}) {}\n",
-                index + 1,
-                plain::summarize(label, 100)
-            ));
+            let choice = plain::summarize(label, 100);
+            prompt.push_str(&format!("  {}) {choice}\n", index + 1));
         }
         let format_hint = match (self.choices.is_empty(), self.is_array) {
             (true, false) => self.property["type"].as_str().unwrap_or("text"),
@@ -62,19 +62,16 @@ impl<'a> FormField<'a> {
         let optional_suffix = if self.is_required { "" } else { ", optional" };
         let default_suffix = self.default().map_or_else(String::new, |value| {
             let text = match &value {
-                Value::Array(parts) => parts
-                    .iter()
-                    .map(typed::to_text)
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                Value::Array(parts) => {
+                    let texts: Vec<_> = parts.iter().map(typed::to_text).collect();
+                    texts.join(", ")
+                }
                 value => typed::to_text(value),
             };
             format!(" [{}]", plain::summarize(&text, 100))
         });
-        prompt.push_str(&format!(
-            "  {}{optional_suffix}{default_suffix}: ",
-            plain::summarize(format_hint, 40)
-        ));
+        let hint = plain::summarize(format_hint, 40);
+        prompt.push_str(&format!("  {hint}{optional_suffix}{default_suffix}: "));
         prompt
     }
 
@@ -93,10 +90,8 @@ impl<'a> FormField<'a> {
         } else {
             self.parse_value(input)?
         };
-        let mismatch = CompiledSchema::compile(self.property)
-            .ok()
-            .and_then(|schema| schema.mismatch(&value));
-        match mismatch {
+        let schema = CompiledSchema::compile(self.property).ok();
+        match schema.and_then(|schema| schema.mismatch(&value)) {
             Some(mismatch) => Err(plain::summarize(&mismatch, 300)),
             None => Ok(value),
         }
@@ -104,11 +99,7 @@ impl<'a> FormField<'a> {
 
     fn parse_value(&self, input: &str) -> Result<Value, String> {
         if self.choices.is_empty() {
-            let schema = if self.is_array {
-                &self.property["items"]
-            } else {
-                self.property
-            };
+            let schema = self.value_schema;
             let text = match (schema["type"].as_str(), input) {
                 (Some("boolean"), "y" | "yes") => "true",
                 (Some("boolean"), "n" | "no") => "false",
@@ -141,10 +132,8 @@ fn list_choices(schema: &Value) -> Vec<(Value, String)> {
             .iter()
             .enumerate()
             .map(|(index, value)| {
-                (
-                    value.clone(),
-                    choice_name(index).unwrap_or_else(|| typed::to_text(value)),
-                )
+                let name = choice_name(index).unwrap_or_else(|| typed::to_text(value));
+                (value.clone(), name)
             })
             .collect();
     }
@@ -156,10 +145,8 @@ fn list_choices(schema: &Value) -> Vec<(Value, String)> {
         .filter_map(|choice| {
             let value = choice.get("const")?;
             let title = choice["title"].as_str().map(str::to_owned);
-            Some((
-                value.clone(),
-                title.unwrap_or_else(|| typed::to_text(value)),
-            ))
+            let label = title.unwrap_or_else(|| typed::to_text(value));
+            Some((value.clone(), label))
         })
         .collect()
 }
@@ -202,14 +189,10 @@ mod tests {
     #[test]
     fn invalid_input_is_rejected_with_a_reason() {
         let error = |property, input| read(&property, input).unwrap_err();
-        assert_eq!(
-            error(json!({"type": "integer"}), "x"),
-            "'x' is not an integer"
-        );
-        assert_eq!(
-            error(json!({"enum": ["a"]}), "z"),
-            "'z' is not one of the choices"
-        );
+        let type_error = error(json!({"type": "integer"}), "x");
+        assert_eq!(type_error, "'x' is not an integer");
+        let choice_error = error(json!({"enum": ["a"]}), "z");
+        assert_eq!(choice_error, "'z' is not one of the choices");
         assert!(error(json!({"type": "integer", "maximum": 5}), "6").contains("maximum"));
         assert!(!error(json!({"type": "string", "minLength": 3}), "ab").is_empty());
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{ApprovalError, build_entry, find};
 use crate::app::App;
-use crate::routes::error::RequestError;
+use crate::routes::error::{RequestError, Result};
 use crate::routes::extract::{Body, BodyError, Caller};
 use crate::routes::parameters::PathParameter;
 use crate::routes::store::require_store;
@@ -51,9 +51,7 @@ type DecisionParts = (
         (status = 503, description = "The store is not writable"),
     )
 )]
-pub(in crate::routes) async fn approve(
-    decision: DecisionParts,
-) -> Result<Json<ApprovalResponse>, RequestError> {
+pub(in crate::routes) async fn approve(decision: DecisionParts) -> Result<Json<ApprovalResponse>> {
     decide(decision, Verdict::Approved).await
 }
 
@@ -76,16 +74,14 @@ pub(in crate::routes) async fn approve(
         (status = 503, description = "The store is not writable"),
     )
 )]
-pub(in crate::routes) async fn deny(
-    decision: DecisionParts,
-) -> Result<Json<ApprovalResponse>, RequestError> {
+pub(in crate::routes) async fn deny(decision: DecisionParts) -> Result<Json<ApprovalResponse>> {
     decide(decision, Verdict::Denied).await
 }
 
 async fn decide(
     (State(app), PathParameter(id), Extension(grant), caller, Body(body)): DecisionParts,
     verdict: Verdict,
-) -> Result<Json<ApprovalResponse>, RequestError> {
+) -> Result<Json<ApprovalResponse>> {
     let (reason, edited_arguments) = parse(&body)?;
     if edited_arguments.is_some() && verdict == Verdict::Denied {
         return Err(RequestError::invalid_parameter(
@@ -130,7 +126,7 @@ async fn decide(
 }
 
 /// Returns the reason and the changed arguments from the request body.
-fn parse(body: &[u8]) -> Result<(Option<String>, Option<JsonObject>), RequestError> {
+fn parse(body: &[u8]) -> Result<(Option<String>, Option<JsonObject>)> {
     if body.trim_ascii().is_empty() {
         return Ok((None, None));
     }
@@ -166,7 +162,7 @@ async fn check_edited_arguments(
     app: &App,
     record: &ApprovalRecord,
     edited_arguments: JsonObject,
-) -> Result<Option<String>, RequestError> {
+) -> Result<Option<String>> {
     let invalid_arguments =
         |reason: String| RequestError::invalid_parameter("arguments", format!("valid: {reason}"));
     let shown_arguments: Value = serde_json::from_str(&record.arguments).unwrap_or_default();

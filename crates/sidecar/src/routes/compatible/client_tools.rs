@@ -3,7 +3,7 @@ use std::sync::Arc;
 use pillion_core::tool::ToolDefinition;
 use serde_json::Value;
 
-use crate::routes::error::RequestError;
+use crate::routes::error::{RequestError, Result};
 
 /// Reads the client's tools with `parse_tool`; `None` if the request has none. `expected` describes
 /// the tools for the error, which has the index of the invalid tool and the reason of `parse_tool`.
@@ -11,7 +11,7 @@ pub(in crate::routes) fn read_client_tools(
     tools: Option<&Vec<Value>>,
     expected: &str,
     parse_tool: impl Fn(&Value) -> Result<ToolDefinition, String>,
-) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
+) -> Result<Option<Vec<Arc<ToolDefinition>>>> {
     let Some(tools) = tools.filter(|tools| !tools.is_empty()) else {
         return Ok(None);
     };

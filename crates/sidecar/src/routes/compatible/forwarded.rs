@@ -1,7 +1,7 @@
 use pillion_providers::Provider;
 use serde_json::{Map, Value};
 
-use crate::routes::error::{INVALID_INPUT, RequestError, route_error};
+use crate::routes::error::{INVALID_INPUT, RequestError, Result, route_error};
 use pillion_gateway::models::Model;
 
 /// Maximum length of a field's name in an error, in characters.
@@ -59,7 +59,7 @@ pub(in crate::routes) fn forwarded_parameters(
     fields: &Map<String, Value>,
     model: &Model,
     api: Provider,
-) -> Result<Map<String, Value>, RequestError> {
+) -> Result<Map<String, Value>> {
     let is_forwarded = |name: &str| {
         let mut extra_parameters = model.extra_parameters.iter();
         let known_parameters = api.api().forwarded_parameters();
@@ -81,9 +81,7 @@ pub(in crate::routes) fn forwarded_parameters(
 ///
 /// # Errors
 /// [`RequestError`] names the first such field.
-pub(in crate::routes) fn check_unforwarded(
-    fields: &Map<String, Value>,
-) -> Result<(), RequestError> {
+pub(in crate::routes) fn check_unforwarded(fields: &Map<String, Value>) -> Result<()> {
     let rejected_field = REJECTED_FIELDS
         .iter()
         .find(|(name, _)| fields.get(*name).is_some_and(|value| !is_empty(value)));

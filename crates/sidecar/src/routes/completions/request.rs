@@ -11,7 +11,7 @@ use crate::chat::ChatInput;
 use crate::routes::compatible::{
     CompatibleRequest, check_unforwarded, forwarded_parameters, read_client_tools, tool_definition,
 };
-use crate::routes::error::RequestError;
+use crate::routes::error::{RequestError, Result};
 use pillion_gateway::models::Model;
 
 /// The request body of OpenAI's chat completions.
@@ -66,7 +66,7 @@ enum StopSequences {
 
 impl Completion {
     /// Rejects requests that no model supports.
-    pub(super) fn check(&self) -> Result<(), RequestError> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.messages.is_empty() {
             return Err(RequestError::invalid_parameter(
                 "messages",
@@ -80,7 +80,7 @@ impl Completion {
     }
 
     /// Converts the request for a model.
-    pub(super) fn into_compatible(self, model: &Model) -> Result<CompatibleRequest, RequestError> {
+    pub(super) fn into_compatible(self, model: &Model) -> Result<CompatibleRequest> {
         let client_tools = self.parse_client_tools()?;
         Ok(CompatibleRequest {
             options: self.build_options(model, client_tools.is_some())?,
@@ -101,11 +101,7 @@ impl Completion {
 
     /// Returns the model options. OpenAI-specific fields are forwarded only to providers with
     /// OpenAI's API.
-    fn build_options(
-        &self,
-        model: &Model,
-        has_client_tools: bool,
-    ) -> Result<TurnOptions, RequestError> {
+    fn build_options(&self, model: &Model, has_client_tools: bool) -> Result<TurnOptions> {
         let is_openai = model.api == Some(Provider::OpenAiChat);
         let mut extra = Map::new();
         let mut tool_choice = None;
@@ -153,7 +149,7 @@ impl Completion {
     }
 
     /// Returns the client's tools, if the request has any.
-    fn parse_client_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
+    fn parse_client_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>> {
         read_client_tools(self.tools.as_ref(), "an array of functions", |tool| {
             let function = tool.get("function").ok_or("has no function")?;
             let default_schema = json!({"type": "object", "properties": {}});

@@ -104,13 +104,9 @@ impl PhpExecutor {
                     Ok(params) => self.execute(php, executions, id, *params, line.len()).await,
                     Err(error) => Err(error.to_string()),
                 };
-                let reject = |reason: String| {
-                    rpc_connection::error_response(
-                        &json!(id),
-                        rpc_connection::INVALID_PARAMS,
-                        &reason,
-                    )
-                };
+                let code = rpc_connection::INVALID_PARAMS;
+                let reject =
+                    |reason: String| rpc_connection::error_response(&json!(id), code, &reason);
                 return Ok(start_outcome.err().map(reject));
             }
             PhpMessage::Cancelled(id) => executions.cancel(id),
@@ -120,11 +116,8 @@ impl PhpExecutor {
                 }
             }
             PhpMessage::UnknownRequest(id) => {
-                let error = rpc_connection::error_response(
-                    &id,
-                    rpc_connection::METHOD_NOT_FOUND,
-                    "Method not found",
-                );
+                let code = rpc_connection::METHOD_NOT_FOUND;
+                let error = rpc_connection::error_response(&id, code, "Method not found");
                 return Ok(Some(error));
             }
             PhpMessage::UnknownNotification => {}

@@ -87,10 +87,8 @@ impl PhpExecutor {
         }
         for (alias, name) in &changes.aliases {
             if alias.len() > MAX_ALIAS_BYTES {
-                return Err(DefinitionsError::AliasTooLong {
-                    tool: name.clone(),
-                    bytes: alias.len(),
-                });
+                let (tool, bytes) = (name.clone(), alias.len());
+                return Err(DefinitionsError::AliasTooLong { tool, bytes });
             }
             add_alias(registry, alias, name)?;
         }

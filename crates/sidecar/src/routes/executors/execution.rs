@@ -199,20 +199,16 @@ impl Execution {
             call,
             is_by_peer: in_php || !params.parallel,
         };
-        let calls = params.calls.into_iter().map(to_peer_call);
+        let peer_calls = params.calls.into_iter().map(to_peer_call);
         let channel = JobChannel::new(self);
         let Self { id, php, .. } = channel.peer();
         let send_result = |index: usize, result: ToolResult| async move {
             let params = json!({"execution": id, "index": index, "result": result});
-            php.send(rpc_connection::notification(
-                "notifications/result",
-                &params,
-            ))
-            .await;
+            let line = rpc_connection::notification("notifications/result", &params);
+            php.send(line).await;
         };
-        channel
-            .run(&executor, calls.collect(), &context, send_result)
-            .await;
+        let calls = peer_calls.collect();
+        channel.run(&executor, calls, &context, send_result).await;
         php.send(rpc_connection::empty_response(&json!(id))).await;
     }
 }

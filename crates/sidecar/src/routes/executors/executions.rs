@@ -181,22 +181,16 @@ mod tests {
             executions.start(id, size(1, 1), std::future::pending());
         }
         let next = MAX_EXECUTIONS as u64;
-        assert_eq!(
-            executions.admit(next, size(1, 1)),
-            Err(ExecutionRejection::TooManyExecutions)
-        );
+        let too_many = Err(ExecutionRejection::TooManyExecutions);
+        assert_eq!(executions.admit(next, size(1, 1)), too_many);
         // A cancelled execution counts toward the limits until it has ended.
         executions.cancel(7);
-        assert_eq!(
-            executions.admit(next, size(1, 1)),
-            Err(ExecutionRejection::TooManyExecutions)
-        );
+        assert_eq!(executions.admit(next, size(1, 1)), too_many);
         executions.join_next().await.unwrap().unwrap();
         assert_eq!(executions.admit(next, size(MAX_CALLS - 998, 1)), calls);
         assert_eq!(executions.admit(next, size(1, 1_002)), bytes);
-        executions
-            .admit(next, size(MAX_CALLS - 999, 1_001))
-            .unwrap();
+        let admission = executions.admit(next, size(MAX_CALLS - 999, 1_001));
+        admission.unwrap();
         executions.shutdown().await;
     }
 }

@@ -28,7 +28,7 @@ pub(super) enum PhpMessage {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ExecuteParams {
-    /// The changes of the registry since the previous request.
+    /// The changes to the registry since the previous request.
     pub(super) definitions: Option<Definitions>,
     pub(super) calls: Vec<PhpCall>,
     #[serde(default)]
@@ -157,9 +157,8 @@ pub(super) fn parse_message(line: &str) -> Result<PhpMessage, serde_json::Error>
         RpcMessage::Response(id, response) => {
             let response = match response {
                 Ok(result) => serde_json::from_str(result.get()).map_err(|error| {
-                    ToolFailure::internal(format!(
-                        "The result of the PHP code cannot be read: {error}"
-                    ))
+                    let message = format!("The result of the PHP code cannot be read: {error}");
+                    ToolFailure::internal(message)
                 }),
                 Err(error) => Err(rpc_connection::parse_failure(
                     &error,

@@ -99,10 +99,8 @@ impl PhpProcess {
         // The request counts as pending as soon as it is queued, because the PHP process may
         // receive it from then on.
         let on_queued = || {
-            let mut requests = self.requests.lock();
-            requests
-                .requests_by_id
-                .extend(pending_request.take().map(|request| (id, request)));
+            let sent_request = pending_request.take().map(|request| (id, request));
+            self.requests.lock().requests_by_id.extend(sent_request);
         };
         self.outbox.send(line, on_queued).await;
         Ok(receiver)

@@ -10,7 +10,7 @@ use pillion_core::registry::ToolRegistry;
 use pillion_gateway::access::Peer;
 use pillion_gateway::process::Process;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, WriteHalf};
 use tokio::time::timeout;
 
 use super::{ExecutorRequest, PhpExecutor};
@@ -135,6 +135,11 @@ fn executor() -> PhpExecutor {
     PhpExecutor::new(ExecutorRequest { options }, current_app, peer).unwrap()
 }
 
+async fn send_line(writer: &mut WriteHalf<DuplexStream>, message: &Value) {
+    let line = format!("{message}\n");
+    writer.write_all(line.as_bytes()).await.unwrap();
+}
+
 /// Sends the messages, and responds to the sidecar's requests until all own requests have
 /// responses.
 async fn converse(stream: DuplexStream, seed: u64) {
@@ -152,21 +157,12 @@ async fn converse(stream: DuplexStream, seed: u64) {
     let writing = tokio::spawn(async move {
         for message in unsent {
             while let Ok(reply) = to_send.try_recv() {
-                writer
-                    .write_all(format!("{reply}\n").as_bytes())
-                    .await
-                    .unwrap();
+                send_line(&mut writer, &reply).await;
             }
-            writer
-                .write_all(format!("{message}\n").as_bytes())
-                .await
-                .unwrap();
+            send_line(&mut writer, &message).await;
         }
         while let Some(reply) = to_send.recv().await {
-            writer
-                .write_all(format!("{reply}\n").as_bytes())
-                .await
-                .unwrap();
+            send_line(&mut writer, &reply).await;
         }
         writer
     });
@@ -210,12 +206,8 @@ async fn every_request_is_answered_once_whatever_the_order_the_ids_and_the_sizes
         // The buffers are small, so that both sides often wait for each other.
         let (php, sidecar) = tokio::io::duplex(4096);
         let admission = Process::default().watch_admission(None);
-        let serving = executor().serve(
-            sidecar,
-            std::future::pending(),
-            std::future::pending(),
-            admission,
-        );
+        let (shutdown, process_end) = (std::future::pending(), std::future::pending());
+        let serving = executor().serve(sidecar, shutdown, process_end, admission);
         let serving = tokio::spawn(serving);
         converse(php, seed).await;
         timeout(Duration::from_secs(10), serving)

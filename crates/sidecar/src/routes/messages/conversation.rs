@@ -1,15 +1,14 @@
 use pillion_chat::{ModelError, ModelErrorKind};
 use serde_json::{Value, json};
 
+type Result<T> = std::result::Result<T, ModelError>;
+
 /// Converts an Anthropic conversation to the format of OpenAI's chat completions, which every model
 /// accepts. Thinking blocks are dropped, because other models cannot read them.
 ///
 /// # Errors
 /// A part of the conversation is invalid or has no equivalent; the error names its path.
-pub(super) fn to_openai(
-    system: Option<&Value>,
-    messages: &[Value],
-) -> Result<Vec<Value>, ModelError> {
+pub(super) fn to_openai(system: Option<&Value>, messages: &[Value]) -> Result<Vec<Value>> {
     let mut openai_messages = Vec::new();
     if let Some(system) = system.filter(|system| !system.is_null()) {
         let text = join_texts(system, "system")?;
@@ -33,11 +32,7 @@ pub(super) fn to_openai(
 }
 
 /// Converts a user message. The tool results of the message come first.
-fn convert_user(
-    message: &Value,
-    path: &str,
-    openai_messages: &mut Vec<Value>,
-) -> Result<(), ModelError> {
+fn convert_user(message: &Value, path: &str, openai_messages: &mut Vec<Value>) -> Result<()> {
     let mut parts = Vec::new();
     for (block, path) in split_blocks(&message["content"], &format!("{path}.content"))? {
         if block["type"] != "tool_result" {
@@ -70,7 +65,7 @@ fn convert_user(
     Ok(())
 }
 
-fn convert_assistant(message: &Value, path: &str) -> Result<Value, ModelError> {
+fn convert_assistant(message: &Value, path: &str) -> Result<Value> {
     let mut text = String::new();
     let mut calls = Vec::new();
     for (block, path) in split_blocks(&message["content"], &format!("{path}.content"))? {
@@ -99,7 +94,7 @@ fn convert_assistant(message: &Value, path: &str) -> Result<Value, ModelError> {
 }
 
 /// Converts a text or image block.
-fn convert_part(block: &Value, path: &str) -> Result<Value, ModelError> {
+fn convert_part(block: &Value, path: &str) -> Result<Value> {
     let source = &block["source"];
     let member_text = |value: &Value, key: &str| value[key].as_str().map(str::to_owned);
     let image_url = match (block["type"].as_str(), source["type"].as_str()) {
@@ -124,7 +119,7 @@ fn convert_part(block: &Value, path: &str) -> Result<Value, ModelError> {
 }
 
 /// Returns the text of a string or of text blocks.
-fn join_texts(content: &Value, path: &str) -> Result<String, ModelError> {
+fn join_texts(content: &Value, path: &str) -> Result<String> {
     let mut texts = Vec::new();
     for (block, path) in split_blocks(content, path)? {
         match block["text"].as_str() {
@@ -137,7 +132,7 @@ fn join_texts(content: &Value, path: &str) -> Result<String, ModelError> {
 
 /// Returns the blocks of a message's content, each with its path. A string counts as one text
 /// block.
-fn split_blocks(content: &Value, path: &str) -> Result<Vec<(Value, String)>, ModelError> {
+fn split_blocks(content: &Value, path: &str) -> Result<Vec<(Value, String)>> {
     match content {
         Value::String(text) => {
             let block = json!({"type": "text", "text": text});

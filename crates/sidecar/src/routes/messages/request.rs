@@ -12,13 +12,13 @@ use crate::chat::{ChatInput, ChatRejection};
 use crate::routes::compatible::{
     CompatibleRequest, check_unforwarded, forwarded_parameters, read_client_tools, tool_definition,
 };
-use crate::routes::error::RequestError;
+use crate::routes::error::{RequestError, Result};
 use pillion_gateway::models::Model;
 
 /// Fields for structured output, which only Anthropic models support.
 const STRUCTURED_OUTPUT_FIELDS: [&str; 2] = ["output_config", "output_format"];
 
-/// The request body of Anthropic's messages.
+/// The request body of Anthropic's Messages API.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub(crate) struct MessagesRequest {
@@ -59,7 +59,7 @@ pub(crate) struct MessagesRequest {
 
 impl MessagesRequest {
     /// Rejects requests that no model supports.
-    pub(super) fn check(&self) -> Result<(), RequestError> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.messages.is_empty() {
             return Err(RequestError::invalid_parameter(
                 "messages",
@@ -71,7 +71,7 @@ impl MessagesRequest {
 
     /// Converts the request for a model. A provider that speaks Anthropic's API gets the
     /// conversation unchanged.
-    pub(super) fn into_compatible(self, model: &Model) -> Result<CompatibleRequest, RequestError> {
+    pub(super) fn into_compatible(self, model: &Model) -> Result<CompatibleRequest> {
         let is_anthropic = model.api == Some(Provider::Anthropic);
         let client_tools = self.parse_client_tools()?;
         let tool_choice = self.parse_tool_choice()?;
@@ -97,11 +97,7 @@ impl MessagesRequest {
         })
     }
 
-    fn build_options(
-        &self,
-        model: &Model,
-        tool_choice: Option<ToolChoice>,
-    ) -> Result<TurnOptions, RequestError> {
+    fn build_options(&self, model: &Model, tool_choice: Option<ToolChoice>) -> Result<TurnOptions> {
         let is_anthropic = model.api == Some(Provider::Anthropic);
         let mut extra = Map::new();
         if is_anthropic {
@@ -146,7 +142,7 @@ impl MessagesRequest {
     }
 
     /// Returns whether the model is limited to one tool call per response.
-    fn is_limited_to_one_call(&self) -> Result<bool, RequestError> {
+    fn is_limited_to_one_call(&self) -> Result<bool> {
         let choice = self.tool_choice.as_ref();
         match choice.and_then(|choice| choice.get("disable_parallel_tool_use")) {
             None | Some(Value::Null) => Ok(false),
@@ -158,7 +154,7 @@ impl MessagesRequest {
         }
     }
 
-    fn parse_tool_choice(&self) -> Result<Option<ToolChoice>, RequestError> {
+    fn parse_tool_choice(&self) -> Result<Option<ToolChoice>> {
         let Some(choice) = self.tool_choice.as_ref().filter(|choice| !choice.is_null()) else {
             return Ok(None);
         };
@@ -176,7 +172,7 @@ impl MessagesRequest {
     }
 
     /// Returns the client's tools, if the request has any.
-    fn parse_client_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
+    fn parse_client_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>> {
         let expected = "an array of tools that the client runs";
         read_client_tools(self.tools.as_ref(), expected, |tool| {
             if !matches!(tool["type"].as_str(), None | Some("custom")) {

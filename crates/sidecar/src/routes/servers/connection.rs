@@ -6,7 +6,7 @@ use pillion_wire::{ServerResponse, route};
 
 use super::{PathParameter, change_server, server_in_use};
 use crate::app::App;
-use crate::routes::error::RequestError;
+use crate::routes::error::Result;
 use crate::routes::extract::Caller;
 use crate::servers::Servers;
 
@@ -33,7 +33,7 @@ pub(in crate::routes) async fn connect(
     State(app): State<App>,
     PathParameter(key): PathParameter,
     Caller { context, .. }: Caller,
-) -> Result<Json<ServerResponse>, RequestError> {
+) -> Result<Json<ServerResponse>> {
     let request_app = app.clone();
     let connect = |servers: Arc<Servers>| async move {
         let server = server_in_use(&request_app, &servers, &key)?;
@@ -62,7 +62,7 @@ pub(in crate::routes) async fn connect(
 pub(in crate::routes) async fn disconnect(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-) -> Result<Json<ServerResponse>, RequestError> {
+) -> Result<Json<ServerResponse>> {
     let request_app = app.clone();
     let disconnect = |servers: Arc<Servers>| async move {
         let server = server_in_use(&request_app, &servers, &key)?;
@@ -89,7 +89,7 @@ pub(in crate::routes) async fn disconnect(
 pub(in crate::routes) async fn reconnect(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-) -> Result<Json<ServerResponse>, RequestError> {
+) -> Result<Json<ServerResponse>> {
     let reconnect = |servers: Arc<Servers>| async move {
         servers.reconnect(&key).await?;
         Ok(key)

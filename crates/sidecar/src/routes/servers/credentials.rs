@@ -8,7 +8,7 @@ use pillion_wire::{
 
 use super::{PathParameter, ServerSettingsBody, require_servers, run_to_completion};
 use crate::app::App;
-use crate::routes::error::RequestError;
+use crate::routes::error::{RequestError, Result};
 use pillion_gateway::credentials::CredentialError;
 
 /// The path of a user's credential: the ID or name of the server, and the name of the user.
@@ -20,7 +20,7 @@ pub(in crate::routes) struct UserCredentialPath {
 impl FromRequestParts<App> for UserCredentialPath {
     type Rejection = RequestError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
         let path: Result<Path<(String, String)>, PathRejection> =
             Path::from_request_parts(parts, app).await;
         match path {
@@ -46,7 +46,7 @@ impl FromRequestParts<App> for UserCredentialPath {
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-) -> Result<Json<UserCredentialList>, RequestError> {
+) -> Result<Json<UserCredentialList>> {
     let credentials = require_servers(&app)?.credentials(&key).await?;
     Ok(Json(UserCredentialList {
         success: true,
@@ -85,7 +85,7 @@ pub(in crate::routes) async fn set(
     State(app): State<App>,
     UserCredentialPath { server, user }: UserCredentialPath,
     ServerSettingsBody(keys): ServerSettingsBody,
-) -> Result<Json<UserCredentialResponse>, RequestError> {
+) -> Result<Json<UserCredentialResponse>> {
     let servers = require_servers(&app)?;
     let set_future = async move { servers.set_credential(&server, &user, keys).await };
     Ok(Json(UserCredentialResponse {
@@ -114,7 +114,7 @@ pub(in crate::routes) async fn set(
 pub(in crate::routes) async fn remove(
     State(app): State<App>,
     UserCredentialPath { server, user }: UserCredentialPath,
-) -> Result<Json<ServerRemoved>, RequestError> {
+) -> Result<Json<ServerRemoved>> {
     let servers = require_servers(&app)?;
     let removed_user = user.clone();
     run_to_completion(async move { servers.remove_credential(&server, &user).await }).await?;

@@ -15,7 +15,7 @@ use super::{
     show_server,
 };
 use crate::app::App;
-use crate::routes::error::RequestError;
+use crate::routes::error::Result;
 use crate::routes::etag::EntityTags;
 use crate::servers::{ServerInput, Servers, UpdateMode};
 
@@ -36,7 +36,7 @@ use crate::servers::{ServerInput, Servers, UpdateMode};
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     client_tags: EntityTags,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let servers = require_servers(&app)?.entries(&app);
     let list = ServerList {
         success: true,
@@ -69,7 +69,7 @@ pub(in crate::routes) async fn list(
 pub(in crate::routes) async fn add(
     State(app): State<App>,
     ServerSettingsBody(keys): ServerSettingsBody,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let response = change_server(&app, |servers| async move { servers.add(keys).await }).await?;
     let location = [(
         LOCATION,
@@ -92,7 +92,7 @@ pub(in crate::routes) async fn add(
 pub(in crate::routes) async fn show(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-) -> Result<Json<ServerResponse>, RequestError> {
+) -> Result<Json<ServerResponse>> {
     show_server(&app, &*require_servers(&app)?, &key)
 }
 
@@ -117,7 +117,7 @@ pub(in crate::routes) async fn replace(
     State(app): State<App>,
     PathParameter(key): PathParameter,
     ServerSettingsBody(keys): ServerSettingsBody,
-) -> Result<Json<ServerResponse>, RequestError> {
+) -> Result<Json<ServerResponse>> {
     change(&app, key, keys, UpdateMode::Replace).await
 }
 
@@ -144,7 +144,7 @@ pub(in crate::routes) async fn patch(
     State(app): State<App>,
     PathParameter(key): PathParameter,
     ServerSettingsBody(keys): ServerSettingsBody,
-) -> Result<Json<ServerResponse>, RequestError> {
+) -> Result<Json<ServerResponse>> {
     change(&app, key, keys, UpdateMode::Patch).await
 }
 
@@ -164,7 +164,7 @@ pub(in crate::routes) async fn patch(
 pub(in crate::routes) async fn enable(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-) -> Result<Json<ServerResponse>, RequestError> {
+) -> Result<Json<ServerResponse>> {
     change(&app, key, enabled_member(true), UpdateMode::Patch).await
 }
 
@@ -185,7 +185,7 @@ pub(in crate::routes) async fn enable(
 pub(in crate::routes) async fn disable(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-) -> Result<Json<ServerResponse>, RequestError> {
+) -> Result<Json<ServerResponse>> {
     change(&app, key, enabled_member(false), UpdateMode::Patch).await
 }
 
@@ -207,7 +207,7 @@ pub(in crate::routes) async fn disable(
 pub(in crate::routes) async fn remove(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-) -> Result<Json<ServerRemoved>, RequestError> {
+) -> Result<Json<ServerRemoved>> {
     let servers = require_servers(&app)?;
     let removed_id = run_to_completion(async move { servers.remove(&key).await }).await?;
     Ok(Json(ServerRemoved {
@@ -225,7 +225,7 @@ async fn change(
     key: String,
     keys: Map<String, Value>,
     mode: UpdateMode,
-) -> Result<Json<ServerResponse>, RequestError> {
+) -> Result<Json<ServerResponse>> {
     let change = |servers: Arc<Servers>| async move { servers.change(&key, keys, mode).await };
     change_server(app, change).await
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{current_gateway, require_servers, run_to_completion};
 use crate::app::App;
-use crate::routes::error::RequestError;
+use crate::routes::error::Result;
 
 /// Reload the MCP servers from the store.
 ///
@@ -21,9 +21,7 @@ use crate::routes::error::RequestError;
         (status = 503, description = "The store is not readable"),
     )
 )]
-pub(in crate::routes) async fn refresh(
-    State(app): State<App>,
-) -> Result<Json<ServerList>, RequestError> {
+pub(in crate::routes) async fn refresh(State(app): State<App>) -> Result<Json<ServerList>> {
     let servers = require_servers(&app)?;
     let servers_to_refresh = Arc::clone(&servers);
     run_to_completion(async move { servers_to_refresh.refresh().await }).await?;
@@ -59,9 +57,7 @@ pub(in crate::routes) struct RotationResponse {
         (status = 503, description = "The store is not writable"),
     )
 )]
-pub(in crate::routes) async fn rotate(
-    State(app): State<App>,
-) -> Result<Json<RotationResponse>, RequestError> {
+pub(in crate::routes) async fn rotate(State(app): State<App>) -> Result<Json<RotationResponse>> {
     let servers = require_servers(&app)?;
     let secrets = run_to_completion(async move { servers.rotate_key().await }).await?;
     Ok(Json(RotationResponse {

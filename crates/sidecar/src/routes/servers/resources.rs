@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{PathParameter, require_servers, server_in_use};
 use crate::app::App;
-use crate::routes::error::{RequestError, RouteError, Status};
+use crate::routes::error::{RequestError, Result, RouteError, Status};
 use crate::routes::extract::Caller;
 use crate::routes::parameters::Parameters;
 use pillion_gateway::upstream::Server;
@@ -59,7 +59,7 @@ pub(in crate::routes) async fn list(
     State(app): State<App>,
     PathParameter(key): PathParameter,
     caller: Caller,
-) -> Result<Json<ResourceList>, RequestError> {
+) -> Result<Json<ResourceList>> {
     let server = server_in_use(&app, &*require_servers(&app)?, &key)?;
     let mut list = ResourceList {
         success: true,
@@ -114,7 +114,7 @@ pub(in crate::routes) async fn read(
     PathParameter(key): PathParameter,
     Parameters(query): Parameters<ResourceQuery>,
     caller: Caller,
-) -> Result<Json<ResourceResponse>, RequestError> {
+) -> Result<Json<ResourceResponse>> {
     let is_valid = |uri: &String| (1..=MAX_IDENTIFIER_BYTES).contains(&uri.len());
     let uri = query.uri.filter(is_valid).ok_or_else(|| {
         let expected = format!("the URI of a resource, at most {MAX_IDENTIFIER_BYTES} bytes");

@@ -4,7 +4,7 @@ use pillion_wire::{ServerTrial, route};
 
 use super::{PathParameter, ServerSettingsBody, require_servers};
 use crate::app::App;
-use crate::routes::error::RequestError;
+use crate::routes::error::Result;
 use crate::servers::ServerInput;
 
 /// Test an MCP server before adding it.
@@ -29,7 +29,7 @@ use crate::servers::ServerInput;
 pub(in crate::routes) async fn test_unsaved(
     State(app): State<App>,
     ServerSettingsBody(keys): ServerSettingsBody,
-) -> Result<Json<ServerTrial>, RequestError> {
+) -> Result<Json<ServerTrial>> {
     Ok(Json(require_servers(&app)?.test_unsaved(keys).await?))
 }
 
@@ -51,6 +51,6 @@ pub(in crate::routes) async fn test_unsaved(
 pub(in crate::routes) async fn test(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-) -> Result<Json<ServerTrial>, RequestError> {
+) -> Result<Json<ServerTrial>> {
     Ok(Json(require_servers(&app)?.test_existing(&key).await?))
 }

@@ -4,7 +4,7 @@ use pillion_wire::{ToolList, UnavailableServer, route};
 
 use super::{PathParameter, require_servers};
 use crate::app::App;
-use crate::routes::error::RequestError;
+use crate::routes::error::Result;
 use crate::routes::extract::Caller;
 use crate::routes::tools::list::summarize_tool;
 
@@ -29,7 +29,7 @@ pub(in crate::routes) async fn tools(
     State(app): State<App>,
     PathParameter(key): PathParameter,
     caller: Caller,
-) -> Result<Json<ToolList>, RequestError> {
+) -> Result<Json<ToolList>> {
     let servers = require_servers(&app)?;
     servers.find(&key)?;
     let limit = app.upstreams().list_timeout();

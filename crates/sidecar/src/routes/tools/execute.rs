@@ -34,7 +34,7 @@ use super::ToolPathError;
 use super::idempotency::{self, IdempotencyKeyHeader};
 use crate::app::App;
 use crate::routes::HttpRequestId;
-use crate::routes::error::{INVALID_INPUT, InternalError, RequestError, route_error};
+use crate::routes::error::{INVALID_INPUT, InternalError, RequestError, Result, route_error};
 use crate::routes::extract::{Arguments, Body, BodyError, Caller};
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::upstream::CallerTools;
@@ -79,7 +79,7 @@ pub(in crate::routes) async fn execute(
     key: Option<IdempotencyKeyHeader>,
     caller: Caller,
     Arguments(arguments): Arguments,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let Path(name) = path.map_err(|_| ToolPathError::InvalidName)?;
     tracing::Span::current().record("tool_name", truncate_input(&name));
     let batch = BatchRequest {
@@ -136,7 +136,7 @@ pub(in crate::routes) async fn batch_execute(
     key: Option<IdempotencyKeyHeader>,
     mut caller: Caller,
     Body(body): Body,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let (limit, bytes) = (app.http().max_batch_calls.get(), body.len());
     let account = caller.context.principal.as_deref().unwrap_or_default();
     let batch = compute::run(account, bytes, move || parse(&body, limit)).await?;
@@ -149,7 +149,7 @@ pub(in crate::routes) async fn batch_execute(
 }
 
 /// Parses the body. Malformed JSON and JSON of another form have different errors.
-fn parse(body: &[u8], limit: usize) -> Result<BatchRequest, RequestError> {
+fn parse(body: &[u8], limit: usize) -> Result<BatchRequest> {
     let request: BatchRequest = serde_json::from_slice(body).map_err(|error| {
         if error.is_data() {
             RequestError::from(BatchError::Invalid(error))
@@ -244,7 +244,7 @@ pub(super) async fn run(
     batch: BatchRequest,
     calls_format: CallsFormat,
     caller: Caller,
-) -> Result<CallsResponse, RequestError> {
+) -> Result<CallsResponse> {
     if let Some(key) = key {
         return idempotency::run(app.clone(), key, batch, calls_format, caller).await;
     }

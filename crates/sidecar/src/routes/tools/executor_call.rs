@@ -20,7 +20,7 @@ use tracing::Instrument;
 use super::execute::{self, CallsFormat, CallsResponse};
 use super::idempotency::IdempotencyKeyHeader;
 use crate::app::App;
-use crate::routes::error::{InternalError, RequestError};
+use crate::routes::error::{InternalError, Result};
 use crate::routes::extract::{Body, BodyError, Caller};
 use crate::routes::request_memory::RequestMemory;
 use crate::routes::{LoggedRequest, local_grant};
@@ -72,11 +72,7 @@ impl ExecutorCall {
     }
 }
 
-async fn run_call(
-    app: &App,
-    parts: &mut Parts,
-    call: BatchCall,
-) -> Result<CallsResponse, RequestError> {
+async fn run_call(app: &App, parts: &mut Parts, call: BatchCall) -> Result<CallsResponse> {
     let grant = local_grant(parts.extensions.get());
     tracing::Span::current().record("client", &grant.name);
     tracing::Span::current().record("tool_name", &call.name);

@@ -21,7 +21,7 @@ use tracing::Instrument;
 use super::execute::{CallsFormat, CallsResponse, batch_response, executed_response, run_calls};
 use crate::app::App;
 use crate::routes::error::{
-    IN_PROGRESS, INVALID_INPUT, InternalError, RATE_LIMITED, RequestError, UNPROCESSABLE,
+    IN_PROGRESS, INVALID_INPUT, InternalError, RATE_LIMITED, RequestError, Result, UNPROCESSABLE,
     route_error,
 };
 use crate::routes::extract::Caller;
@@ -58,10 +58,7 @@ pub(in crate::routes) struct IdempotencyKeyHeader(String);
 impl OptionalFromRequestParts<App> for IdempotencyKeyHeader {
     type Rejection = RequestError;
 
-    async fn from_request_parts(
-        parts: &mut Parts,
-        _app: &App,
-    ) -> Result<Option<Self>, RequestError> {
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Option<Self>> {
         let mut values = parts.headers.get_all(IDEMPOTENCY_KEY_HEADER).iter();
         let Some(value) = values.next() else {
             return Ok(None);
@@ -114,7 +111,7 @@ pub(super) async fn run(
     batch: BatchRequest,
     calls_format: CallsFormat,
     caller: Caller,
-) -> Result<CallsResponse, RequestError> {
+) -> Result<CallsResponse> {
     let state = app.state().ok_or(NoStore)?;
     let principal = caller.context.principal.as_deref();
     let key = IdempotencyKey {
@@ -127,13 +124,13 @@ pub(super) async fn run(
     let claim_started_at = Instant::now();
     let claim_timeout = app.timeout_of_calls(batch.calls.iter().map(|call| call.name.as_str()));
     let claim_future = keys.claim(&key, &content, batch.calls.len(), ttl);
-    let claim_outcome = timeout(claim_timeout, claim_future)
+    let key_state = timeout(claim_timeout, claim_future)
         .await
         .unwrap_or_else(|_| {
             let message = "the store did not respond before the deadline of the request";
             Err(StoreError::unavailable(message))
         });
-    let claimed_key = match claim_outcome? {
+    let claimed_key = match key_state? {
         KeyState::Claimed(claimed_key) => claimed_key,
         KeyState::Recorded(json) => return Ok(CallsResponse::Replayed(json)),
         KeyState::InProgress => return Err(IdempotencyKeyError::InProgress.into()),
@@ -166,38 +163,23 @@ pub(super) async fn run(
         let _run_guard = run_guard;
         let principal = caller.context.principal.clone();
         let max_bytes = app.http().idempotency_max_bytes;
-        let outcome = Box::pin(run_calls(
-            &app,
-            batch,
-            caller,
-            wait_time,
-            claimed_key.calls(),
-        ))
-        .await;
+        let calls = claimed_key.calls();
+        let outcome = Box::pin(run_calls(&app, batch, caller, wait_time, calls)).await;
         let response = Arc::new(outcome.response);
         let mut store_future = pin!(async {
             if outcome.is_final {
-                store_response(
-                    claimed_key,
-                    calls_format,
-                    &response,
-                    principal.as_deref(),
-                    max_bytes,
-                )
-                .await;
+                let owner = principal.as_deref();
+                store_response(claimed_key, calls_format, &response, owner, max_bytes).await;
             } else {
                 claimed_key.abandon().await;
             }
         });
-        let response_deadline = outcome
-            .response_deadline
-            .min(Instant::now() + RESPONSE_ALLOWANCE);
-        let is_stored = timeout_at(response_deadline.into(), &mut store_future)
-            .await
-            .is_ok();
+        let latest_response_at = Instant::now() + RESPONSE_ALLOWANCE;
+        let response_deadline = outcome.response_deadline.min(latest_response_at);
+        let store_outcome = timeout_at(response_deadline.into(), &mut store_future).await;
         // A send error is ignored: the receiver no longer exists if the client has disconnected.
         let _ = sender.send(Arc::clone(&response));
-        if !is_stored {
+        if store_outcome.is_err() {
             store_future.await;
         }
     };
@@ -256,9 +238,7 @@ fn fingerprint(mut content: Value) -> (String, u64) {
 /// `call_ids` has the call log IDs of the calls that were started.
 fn interrupted_response(batch: BatchRequest, call_ids: Vec<Option<CallId>>) -> BatchResponse {
     let calls = batch.calls.into_iter().zip(call_ids);
-    batch_response(
-        calls.map(|(call, call_id)| (call.id.clone(), interrupted_call_response(call, call_id))),
-    )
+    batch_response(calls.map(|(call, id)| (call.id.clone(), interrupted_call_response(call, id))))
 }
 
 /// Returns the response for a call whose response was not stored before its process stopped.

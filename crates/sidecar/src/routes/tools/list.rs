@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::execute::missing_tool_failure;
 use super::{ToolFilter, ToolPathError, parameters};
 use crate::app::App;
-use crate::routes::error::RequestError;
+use crate::routes::error::Result;
 use crate::routes::etag::EntityTags;
 use crate::routes::extract::Caller;
 use crate::routes::parameters::Parameters;
@@ -46,7 +46,7 @@ pub(in crate::routes) async fn list(
     Parameters(filter): Parameters<ToolFilter>,
     caller: Caller,
     client_tags: EntityTags,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     respond(app, &filter, caller, client_tags, tool_list).await
 }
 
@@ -71,7 +71,7 @@ pub(in crate::routes) async fn schemas(
     Parameters(filter): Parameters<ToolFilter>,
     caller: Caller,
     client_tags: EntityTags,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     respond(app, &filter, caller, client_tags, schema_list).await
 }
 
@@ -96,7 +96,7 @@ pub(in crate::routes) async fn show(
     State(app): State<App>,
     path: Result<Path<String>, PathRejection>,
     caller: Caller,
-) -> Result<Json<ToolResponse>, RequestError> {
+) -> Result<Json<ToolResponse>> {
     let Path(name) = path.map_err(|_| ToolPathError::InvalidName)?;
     let offered_tools = ToolFilter::default().find_tools(&app, &caller).await;
     let own_tool = || offered_tools.caller_tools.tools.get(name.as_str()).cloned();
@@ -141,7 +141,7 @@ async fn respond<L: Serialize + 'static>(
     caller: Caller,
     client_tags: EntityTags,
     to_list: fn(&App, &Caller, VisibleTools) -> L,
-) -> Result<Response, RequestError> {
+) -> Result<Response> {
     let offered_tools = filter.find_tools(&app, &caller).await;
     let is_short_list = offered_tools.tools.len() <= MAX_INLINE_TOOLS
         && app.upstreams().listed_bytes() <= compute::MAX_INLINE_BYTES;
