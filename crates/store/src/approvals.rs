@@ -8,6 +8,7 @@ use pillion_core::store::{
 use pillion_core::tool::QuotaAccount;
 use sqlx::AssertSqlSafe;
 
+use crate::Result;
 use crate::calls::{build_page, count_page_rows};
 use crate::database::{Row, SqlValue, unreadable_column};
 use crate::sql_store::SqlStore;
@@ -27,7 +28,7 @@ fn count_bytes(approval: &ApprovalRecord) -> usize {
 
 #[async_trait]
 impl ApprovalStore for SqlStore {
-    async fn insert_approval(&self, approval: &ApprovalRecord) -> Result<(), StoreError> {
+    async fn insert_approval(&self, approval: &ApprovalRecord) -> Result<()> {
         let sql = "INSERT INTO approvals (id, call_id, tool, server, arguments_hash, arguments, \
                    user_name, user_is_verified, principal, channel, forwarded, created_at, \
                    expires_at, verdict, decided_by, decided_at, reason, approved_arguments, \
@@ -64,7 +65,7 @@ impl ApprovalStore for SqlStore {
         Ok(())
     }
 
-    async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>, StoreError> {
+    async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>> {
         let sql = "SELECT * FROM approvals WHERE id = $1";
         let row = self.database.read_one(sql, vec![id.into()]).await?;
         row.as_ref().map(read_approval).transpose()
@@ -74,7 +75,7 @@ impl ApprovalStore for SqlStore {
         &self,
         filter: &ApprovalFilter,
         page: &PageRequest,
-    ) -> Result<RecordPage<ApprovalRecord>, StoreError> {
+    ) -> Result<RecordPage<ApprovalRecord>> {
         let mut conditions = vec!["1 = 1".to_owned()];
         let mut values: Vec<SqlValue> = Vec::new();
         if let Some(now) = filter.open_at {
@@ -130,10 +131,7 @@ impl ApprovalStore for SqlStore {
         }
         let sql = format!("SELECT * {from_clause}");
         let rows = self.database.read(AssertSqlSafe(sql), values).await?;
-        let items = rows
-            .iter()
-            .map(read_approval)
-            .collect::<Result<Vec<_>, _>>()?;
+        let items = rows.iter().map(read_approval).collect::<Result<Vec<_>>>()?;
         Ok(build_page(items, page, count_bytes, build_cursor))
     }
 
@@ -141,7 +139,7 @@ impl ApprovalStore for SqlStore {
         &self,
         account: &QuotaAccount,
         now: Timestamp,
-    ) -> Result<OpenApprovals, StoreError> {
+    ) -> Result<OpenApprovals> {
         // The SQL conditions must match exactly the approvals for which `QuotaAccount::new` returns
         // this account.
         let (condition, name) = match account {
@@ -175,11 +173,7 @@ impl ApprovalStore for SqlStore {
         }
     }
 
-    async fn decide_approval(
-        &self,
-        id: &str,
-        decision: &ApprovalDecision,
-    ) -> Result<(), StoreError> {
+    async fn decide_approval(&self, id: &str, decision: &ApprovalDecision) -> Result<()> {
         let sql = "UPDATE approvals SET verdict = $2, decided_by = $3, decided_at = $4, \
                    reason = $5, approved_arguments = $6 \
                    WHERE id = $1 AND verdict IS NULL AND expires_at > $4";
@@ -196,7 +190,7 @@ impl ApprovalStore for SqlStore {
             .await
     }
 
-    async fn use_approval(&self, id: &str, used_at: Timestamp) -> Result<(), StoreError> {
+    async fn use_approval(&self, id: &str, used_at: Timestamp) -> Result<()> {
         let sql = "UPDATE approvals SET used_at = $2 WHERE id = $1 AND verdict = 'approved' \
                    AND used_at IS NULL AND expires_at > $2";
         let values = vec![id.into(), used_at.into()];
@@ -209,7 +203,7 @@ impl ApprovalStore for SqlStore {
         .await
     }
 
-    async fn remove_expired_approvals(&self, cutoff: Timestamp) -> Result<u64, StoreError> {
+    async fn remove_expired_approvals(&self, cutoff: Timestamp) -> Result<u64> {
         let sql = "DELETE FROM approvals WHERE expires_at < $1";
         self.database.write(sql, vec![cutoff.into()]).await
     }
@@ -218,12 +212,7 @@ impl ApprovalStore for SqlStore {
 impl SqlStore {
     /// Returns an error if `changed_rows` is 0: `not_found`, or `conflict` with `reason` in the
     /// message.
-    async fn check_changed(
-        &self,
-        changed_rows: u64,
-        id: &str,
-        reason: &str,
-    ) -> Result<(), StoreError> {
+    async fn check_changed(&self, changed_rows: u64, id: &str, reason: &str) -> Result<()> {
         if changed_rows == 1 {
             return Ok(());
         }
@@ -239,7 +228,7 @@ fn build_cursor(approval: &ApprovalRecord) -> Cursor {
     Cursor::new(URL_SAFE_NO_PAD.encode(cursor_text))
 }
 
-fn parse_cursor(cursor: &Cursor) -> Result<(i64, String), StoreError> {
+fn parse_cursor(cursor: &Cursor) -> Result<(i64, String)> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor.as_str()).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     let position = text.as_deref().and_then(|text| {
@@ -249,7 +238,7 @@ fn parse_cursor(cursor: &Cursor) -> Result<(i64, String), StoreError> {
     position.ok_or_else(|| StoreError::invalid("the cursor is not from the list of approvals"))
 }
 
-fn read_approval(row: &Row) -> Result<ApprovalRecord, StoreError> {
+fn read_approval(row: &Row) -> Result<ApprovalRecord> {
     let decision = match row.optional_text("verdict")? {
         Some(verdict) => Some(ApprovalDecision {
             verdict: Verdict::from_name(&verdict).ok_or_else(|| unreadable_column("verdict"))?,

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use pillion_core::store::{Cursor, PageRequest, RecordPage, StoreError};
 use sqlx::AssertSqlSafe;
 
+use crate::Result;
 use crate::database::{Database, Row, SqlValue};
 pub(crate) use spool::{
     CallSpool, PendingRecords, list_damaged_files, list_files_with_records, recover,
@@ -55,8 +56,8 @@ pub(crate) async fn count_page_rows(
     sizes_sql: String,
     values: &[SqlValue],
     page: &PageRequest,
-    row_bytes: impl Fn(&Row) -> Result<u64, StoreError>,
-) -> Result<Option<i64>, StoreError> {
+    row_bytes: impl Fn(&Row) -> Result<u64>,
+) -> Result<Option<i64>> {
     if page.max_bytes == usize::MAX {
         return Ok(None);
     }
@@ -66,7 +67,7 @@ pub(crate) async fn count_page_rows(
     let row_sizes = rows
         .iter()
         .map(|row| Ok(usize::try_from(row_bytes(row)?).unwrap_or(usize::MAX)))
-        .collect::<Result<Vec<_>, StoreError>>()?;
+        .collect::<Result<Vec<_>>>()?;
     let fitting_rows = count_fitting_items(row_sizes.into_iter(), page.max_bytes);
     Ok(i64::try_from(fitting_rows + 1).ok())
 }

@@ -1,12 +1,13 @@
 use async_trait::async_trait;
 use pillion_core::store::{ChatClaim, ChatRecord, ChatStore, ChatSummary, StoreError, Timestamp};
 
+use crate::Result;
 use crate::database::Row;
 use crate::sql_store::SqlStore;
 
 #[async_trait]
 impl ChatStore for SqlStore {
-    async fn insert_chat(&self, chat: &ChatRecord) -> Result<(), StoreError> {
+    async fn insert_chat(&self, chat: &ChatRecord) -> Result<()> {
         let sql = "INSERT INTO chats (id, owner, json, revision, created_at, updated_at, summary, \
                    claimed_by, claimed_until) VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8) \
                    ON CONFLICT (id) DO NOTHING";
@@ -34,14 +35,14 @@ impl ChatStore for SqlStore {
         }
     }
 
-    async fn chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>, StoreError> {
+    async fn chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>> {
         let sql = "SELECT * FROM chats WHERE owner = $1 AND id = $2";
         let values = vec![owner.into(), id.into()];
         let row = self.database.read_one(sql, values).await?;
         row.as_ref().map(read_chat).transpose()
     }
 
-    async fn replace_chat(&self, chat: &ChatRecord) -> Result<(), StoreError> {
+    async fn replace_chat(&self, chat: &ChatRecord) -> Result<()> {
         let sql = "UPDATE chats SET json = $3, revision = $4, updated_at = $5, summary = $6 \
                    WHERE owner = $1 AND id = $2 AND revision = $4 - 1";
         let values = vec![
@@ -61,7 +62,7 @@ impl ChatStore for SqlStore {
         }
     }
 
-    async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatSummary>, StoreError> {
+    async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatSummary>> {
         let sql = "SELECT id, summary, claimed_by, claimed_until FROM chats WHERE owner = $1 \
                    ORDER BY updated_at DESC, id DESC LIMIT $2";
         let values = vec![owner.into(), i64::from(limit).into()];
@@ -82,7 +83,7 @@ impl ChatStore for SqlStore {
         id: &str,
         claim: &ChatClaim,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let sql = "UPDATE chats SET claimed_by = $3, claimed_until = $4 \
                    WHERE owner = $1 AND id = $2 AND \
                    (claimed_by IS NULL OR claimed_by = $3 OR claimed_until <= $5)";
@@ -96,19 +97,14 @@ impl ChatStore for SqlStore {
         Ok(self.database.write(sql, values).await? == 1)
     }
 
-    async fn release_chat(
-        &self,
-        owner: &str,
-        id: &str,
-        claimed_by: &str,
-    ) -> Result<(), StoreError> {
+    async fn release_chat(&self, owner: &str, id: &str, claimed_by: &str) -> Result<()> {
         let sql = "UPDATE chats SET claimed_by = NULL, claimed_until = NULL \
                    WHERE owner = $1 AND id = $2 AND claimed_by = $3";
         let values = vec![owner.into(), id.into(), claimed_by.into()];
         self.database.write(sql, values).await.map(drop)
     }
 
-    async fn remove_chat(&self, owner: &str, id: &str) -> Result<(), StoreError> {
+    async fn remove_chat(&self, owner: &str, id: &str) -> Result<()> {
         let sql = "DELETE FROM chats WHERE owner = $1 AND id = $2";
         let values = vec![owner.into(), id.into()];
         match self.database.write(sql, values).await? {
@@ -119,12 +115,7 @@ impl ChatStore for SqlStore {
         }
     }
 
-    async fn remove_revision(
-        &self,
-        owner: &str,
-        id: &str,
-        revision: u64,
-    ) -> Result<(), StoreError> {
+    async fn remove_revision(&self, owner: &str, id: &str, revision: u64) -> Result<()> {
         let sql = "DELETE FROM chats WHERE owner = $1 AND id = $2 AND revision = $3";
         let revision_number = i64::try_from(revision).unwrap_or(i64::MAX);
         let values = vec![owner.into(), id.into(), revision_number.into()];
@@ -136,14 +127,14 @@ impl ChatStore for SqlStore {
         Ok(())
     }
 
-    async fn remove_old_chats(&self, cutoff: Timestamp) -> Result<u64, StoreError> {
+    async fn remove_old_chats(&self, cutoff: Timestamp) -> Result<u64> {
         let sql = "DELETE FROM chats WHERE updated_at < $1 \
                    AND (claimed_until IS NULL OR claimed_until < $1)";
         self.database.write(sql, vec![cutoff.into()]).await
     }
 }
 
-fn read_chat(row: &Row) -> Result<ChatRecord, StoreError> {
+fn read_chat(row: &Row) -> Result<ChatRecord> {
     Ok(ChatRecord {
         id: row.text("id")?,
         owner: row.text("owner")?,
@@ -156,7 +147,7 @@ fn read_chat(row: &Row) -> Result<ChatRecord, StoreError> {
     })
 }
 
-fn read_claim(row: &Row) -> Result<Option<ChatClaim>, StoreError> {
+fn read_claim(row: &Row) -> Result<Option<ChatClaim>> {
     let claimed_by = row.optional_text("claimed_by")?;
     let claimed_until = row.optional_timestamp("claimed_until")?;
     Ok(claimed_by

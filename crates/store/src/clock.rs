@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use pillion_core::store::{StoreError, Timestamp, ToolCallRecord};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::Result;
 use crate::database::Database;
 pub use history::{ClockHistory, ClockRange};
 use history::{ClockReading, MAX_RECORD_DELAY_MS};
@@ -95,18 +96,13 @@ impl ClockHistory {
     /// Adds a reading of the clock, and the earliest and the latest begin time of the records that
     /// are about to be written. Returns by how many milliseconds the system clock was changed, if
     /// it was set ([`add`](Self::add)).
-    fn add_with_times(
-        &mut self,
-        now: &ClockReading,
-        earliest_time: i64,
-        latest_time: i64,
-    ) -> Option<i64> {
+    fn add_with_times(&mut self, now: &ClockReading, earliest: i64, latest: i64) -> Option<i64> {
         let change = self.add(now);
-        if earliest_time < now.wall_time - MAX_RECORD_DELAY_MS {
-            self.add_time(earliest_time);
+        if earliest < now.wall_time - MAX_RECORD_DELAY_MS {
+            self.add_time(earliest);
         }
-        if latest_time > now.wall_time + MAX_UNNOTICED_CHANGE_MS {
-            self.add_time(latest_time);
+        if latest > now.wall_time + MAX_UNNOTICED_CHANGE_MS {
+            self.add_time(latest);
         }
         change
     }
@@ -124,7 +120,7 @@ impl StoreClock {
     ///
     /// # Errors
     /// `unavailable` if the reading cannot be stored.
-    pub(crate) async fn read(&self) -> Result<ClockHistory, StoreError> {
+    pub(crate) async fn read(&self) -> Result<ClockHistory> {
         self.store(ClockReading::now(), None).await
     }
 
@@ -136,7 +132,7 @@ impl StoreClock {
     pub(crate) async fn note<'a>(
         &self,
         calls: impl Iterator<Item = &'a ToolCallRecord>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let now = ClockReading::now();
         let (mut earliest_time, mut latest_time) = (now.wall_time, now.wall_time);
         for call in calls {
@@ -155,11 +151,7 @@ impl StoreClock {
             .map(drop)
     }
 
-    async fn store(
-        &self,
-        now: ClockReading,
-        times: Option<(i64, i64)>,
-    ) -> Result<ClockHistory, StoreError> {
+    async fn store(&self, now: ClockReading, times: Option<(i64, i64)>) -> Result<ClockHistory> {
         let (earliest_time, latest_time) = times.unwrap_or((now.wall_time, now.wall_time));
         for _ in 0..MAX_ATTEMPTS {
             let stored_json = self.load().await?;
@@ -189,7 +181,7 @@ impl StoreClock {
         )))
     }
 
-    async fn load(&self) -> Result<Option<String>, StoreError> {
+    async fn load(&self) -> Result<Option<String>> {
         let sql = "SELECT json FROM clock WHERE id = 1";
         let row = self.database.read_one(sql, vec![]).await?;
         row.map(|row| row.text("json")).transpose()
@@ -197,11 +189,7 @@ impl StoreClock {
 
     /// Stores the history unless another process has stored one since `stored_json` was read.
     /// Returns whether the history is stored.
-    async fn replace(
-        &self,
-        stored_json: Option<String>,
-        history: &ClockHistory,
-    ) -> Result<bool, StoreError> {
+    async fn replace(&self, stored_json: Option<String>, history: &ClockHistory) -> Result<bool> {
         let json = serde_json::to_string(history).map_err(|error| {
             StoreError::invalid("the readings of the system clock cannot be encoded")
                 .with_source(error)

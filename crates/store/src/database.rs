@@ -13,9 +13,9 @@ mod sqlite;
 mod transaction;
 mod value;
 
-use pillion_core::store::StoreError;
 use sqlx::{Error, SqlSafeStr, SqlitePool};
 
+use crate::Result;
 use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use error::translate;
 pub(crate) use files::{DatabaseFileId, DatabaseFiles, check_disk};
@@ -41,7 +41,7 @@ pub(crate) enum Database {
 }
 
 impl Database {
-    pub(crate) async fn open(options: &StoreOptions) -> Result<Self, StoreError> {
+    pub(crate) async fn open(options: &StoreOptions) -> Result<Self> {
         match &options.location {
             StoreLocation::Memory => sqlite::open_memory(options).await,
             StoreLocation::File(path) => sqlite::open_file(path, options).await,
@@ -53,7 +53,7 @@ impl Database {
     ///
     /// # Errors
     /// `unavailable`: the file was deleted or replaced, so that writes would be lost.
-    pub(crate) fn check_files(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_files(&self) -> Result<()> {
         match self.files() {
             Some(files) => files.check(),
             None => Ok(()),
@@ -65,10 +65,7 @@ impl Database {
     ///
     /// # Errors
     /// `unavailable`: the file was deleted or replaced, so that writes would be lost.
-    pub(crate) fn check_files_if_changed(
-        &self,
-        change_count: Option<u64>,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn check_files_if_changed(&self, change_count: Option<u64>) -> Result<()> {
         match self.files() {
             Some(files) => files.check_if_changed(change_count),
             None => Ok(()),
@@ -79,7 +76,7 @@ impl Database {
     ///
     /// # Errors
     /// `unavailable`, if the disk is full or read-only, or the file was deleted or replaced.
-    pub(crate) fn check_disk(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_disk(&self) -> Result<()> {
         match self.files() {
             Some(files) => files.check_disk(),
             None => Ok(()),
@@ -101,11 +98,7 @@ impl Database {
     }
 
     /// Runs one statement, commits it, and returns the number of changed rows.
-    pub(crate) async fn write(
-        &self,
-        sql: impl SqlSafeStr,
-        values: Vec<SqlValue>,
-    ) -> Result<u64, StoreError> {
+    pub(crate) async fn write(&self, sql: impl SqlSafeStr, values: Vec<SqlValue>) -> Result<u64> {
         self.check_files()?;
         let changed_rows = match self {
             Self::Sqlite {
@@ -135,7 +128,7 @@ impl Database {
         &self,
         sql: impl SqlSafeStr,
         values: Vec<SqlValue>,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Vec<Row>> {
         // The files are checked before the query, because a connection that is opened after the
         // files were replaced would use another file than the existing connections.
         self.check_files()?;
@@ -160,12 +153,12 @@ impl Database {
         &self,
         sql: impl SqlSafeStr,
         values: Vec<SqlValue>,
-    ) -> Result<Option<Row>, StoreError> {
+    ) -> Result<Option<Row>> {
         Ok(self.read(sql, values).await?.into_iter().next())
     }
 
     /// Begins a transaction that will write.
-    pub(crate) async fn begin(&self) -> Result<Transaction, StoreError> {
+    pub(crate) async fn begin(&self) -> Result<Transaction> {
         self.check_files()?;
         match self {
             Self::Sqlite {

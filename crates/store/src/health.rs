@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use pillion_core::store::{StoreError, StoreErrorKind};
 use tokio::time::timeout;
 
+use crate::Result;
 use crate::sql_store::SqlStore;
 
 /// Minimum time between two checks of the store.
@@ -34,7 +35,7 @@ struct WriteFailure {
 impl SqlStore {
     /// Records whether a call could be recorded, for
     /// [`recording_failure`](Self::recording_failure).
-    pub(crate) fn note_outcome(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+    pub(crate) fn note_outcome(&self, outcome: Result<()>) -> Result<()> {
         let StoreHealth {
             failure,
             has_failed,
@@ -123,7 +124,7 @@ impl SqlStore {
 
     /// Writes a row and rolls the write back. A commit is avoided, because it would have to access
     /// the disk.
-    async fn try_write(&self) -> Result<(), StoreError> {
+    async fn try_write(&self) -> Result<()> {
         self.database.check_disk()?;
         let mut transaction = self.database.begin().await?;
         let sql = "INSERT INTO clock (id, json) VALUES (2, $1)";

@@ -5,6 +5,7 @@ use pillion_core::store::{
     IdempotencyKey, IdempotencyStore, KeyClaim, StoreError, Timestamp, UNFINISHED_KEY_TTL,
 };
 
+use crate::Result;
 use crate::sql_store::SqlStore;
 
 #[async_trait]
@@ -15,7 +16,7 @@ impl IdempotencyStore for SqlStore {
         fingerprint: &str,
         expired_until: Timestamp,
         expires_at: Timestamp,
-    ) -> Result<KeyClaim, StoreError> {
+    ) -> Result<KeyClaim> {
         let claim_sql = "INSERT INTO idempotency_keys (scope, name, fingerprint, expires_at) \
                      VALUES ($1, $2, $3, $4) ON CONFLICT (scope, name) DO UPDATE SET \
                      fingerprint = excluded.fingerprint, result = NULL, \
@@ -59,7 +60,7 @@ impl IdempotencyStore for SqlStore {
         }
     }
 
-    async fn keys_expired_until(&self, ttl: Duration) -> Result<Option<Timestamp>, StoreError> {
+    async fn keys_expired_until(&self, ttl: Duration) -> Result<Option<Timestamp>> {
         Ok(self.clock().await?.expired_until(ttl))
     }
 
@@ -68,7 +69,7 @@ impl IdempotencyStore for SqlStore {
         key: &IdempotencyKey,
         fingerprint: &str,
         result: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let update_sql = "UPDATE idempotency_keys SET result = $4 \
                    WHERE scope = $1 AND name = $2 AND fingerprint = $3 AND result IS NULL";
         let update_values = vec![
@@ -93,7 +94,7 @@ impl IdempotencyStore for SqlStore {
         })
     }
 
-    async fn release_key(&self, key: &IdempotencyKey, fingerprint: &str) -> Result<(), StoreError> {
+    async fn release_key(&self, key: &IdempotencyKey, fingerprint: &str) -> Result<()> {
         let sql = "DELETE FROM idempotency_keys \
                    WHERE scope = $1 AND name = $2 AND fingerprint = $3 AND result IS NULL";
         let values = vec![(&key.scope).into(), (&key.key).into(), fingerprint.into()];
@@ -101,7 +102,7 @@ impl IdempotencyStore for SqlStore {
         Ok(())
     }
 
-    async fn key_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
+    async fn key_bytes(&self) -> Result<Vec<(String, u64)>> {
         // The query is cheap: both databases determine the length of a text without reading the
         // text.
         let sql = "SELECT scope, CAST(SUM(octet_length(result)) AS BIGINT) AS bytes \
@@ -112,7 +113,7 @@ impl IdempotencyStore for SqlStore {
             .collect()
     }
 
-    async fn remove_expired_keys(&self, expired_until: Timestamp) -> Result<u64, StoreError> {
+    async fn remove_expired_keys(&self, expired_until: Timestamp) -> Result<u64> {
         let sql = "DELETE FROM idempotency_keys WHERE expires_at <= $1 \
                    AND (result IS NOT NULL OR expires_at <= $2)";
         let values = vec![

@@ -44,3 +44,6 @@ pub use options::{Durability, LocationError, StoreLocation, StoreOptions};
 pub use sql_store::SqlStore;
 pub use token_store::VaultTokenStore;
 pub use vault::{MasterKey, MasterKeyError, Vault, VaultError};
+
+/// The result of an operation of the store.
+pub(crate) type Result<T, E = pillion_core::store::StoreError> = std::result::Result<T, E>;

@@ -1,7 +1,6 @@
 use std::path::Path;
 
-use pillion_core::store::StoreError;
-
+use crate::Result;
 use crate::calls::{PendingRecords, list_damaged_files};
 use crate::clock::StoreClock;
 use crate::database::Database;
@@ -15,7 +14,7 @@ impl SqlStore {
     ///
     /// # Errors
     /// `unavailable`; `corrupt` if the store is too damaged to be checked.
-    pub async fn check(&self) -> Result<Vec<String>, StoreError> {
+    pub async fn check(&self) -> Result<Vec<String>> {
         let mut problems = self.database.check().await?;
         if let Some(file) = &self.file {
             problems.extend(list_damaged_files(file)?);
@@ -30,7 +29,7 @@ impl SqlStore {
     /// # Errors
     /// `conflict` if the file exists; `invalid` for a store that is not a file (use `pg_dump` for
     /// Postgres); `unavailable` if the copy cannot be written; then there is no new file.
-    pub async fn backup(&self, path: impl AsRef<Path> + Send) -> Result<(), StoreError> {
+    pub async fn backup(&self, path: impl AsRef<Path> + Send) -> Result<()> {
         let copy_path = path.as_ref();
         // The spool files are read before the copy: records that leave the spool files later are in
         // the database by then, and thus in the copy.
@@ -52,7 +51,7 @@ impl SqlStore {
     }
 }
 
-async fn add_records(copy_path: &Path, records: &PendingRecords) -> Result<(), StoreError> {
+async fn add_records(copy_path: &Path, records: &PendingRecords) -> Result<()> {
     if records.is_empty() {
         return Ok(());
     }

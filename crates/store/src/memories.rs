@@ -4,12 +4,13 @@ use pillion_core::store::{
 };
 use sqlx::AssertSqlSafe;
 
+use crate::Result;
 use crate::database::{Row, SqlValue, unreadable_column};
 use crate::sql_store::SqlStore;
 
 #[async_trait]
 impl MemoryStore for SqlStore {
-    async fn insert_memory(&self, memory: &Memory, max_memories: u32) -> Result<bool, StoreError> {
+    async fn insert_memory(&self, memory: &Memory, max_memories: u32) -> Result<bool> {
         let user_condition = match memory.user {
             Some(_) => "user_name = $3",
             None => "user_name IS NULL",
@@ -35,11 +36,7 @@ impl MemoryStore for SqlStore {
         Ok(self.database.write(AssertSqlSafe(sql), values).await? > 0)
     }
 
-    async fn search_memories(
-        &self,
-        search: &MemorySearch,
-        now: Timestamp,
-    ) -> Result<Vec<Memory>, StoreError> {
+    async fn search_memories(&self, search: &MemorySearch, now: Timestamp) -> Result<Vec<Memory>> {
         let words = search.words();
         if words.is_empty() {
             return Ok(Vec::new());
@@ -77,12 +74,7 @@ impl MemoryStore for SqlStore {
         Ok(memories)
     }
 
-    async fn remove_memory(
-        &self,
-        channel: &str,
-        user: Option<&str>,
-        id: &str,
-    ) -> Result<(), StoreError> {
+    async fn remove_memory(&self, channel: &str, user: Option<&str>, id: &str) -> Result<()> {
         let sql = "DELETE FROM memories WHERE id = $1 AND channel = $2 \
                    AND (user_name IS NULL OR user_name = $3)";
         let user = user.map(str::to_owned);
@@ -96,11 +88,7 @@ impl MemoryStore for SqlStore {
 
 impl SqlStore {
     /// Sets the last access time of the memories to `now`.
-    async fn update_access_times(
-        &self,
-        memories: &[Memory],
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
+    async fn update_access_times(&self, memories: &[Memory], now: Timestamp) -> Result<()> {
         if memories.is_empty() {
             return Ok(());
         }
@@ -128,7 +116,7 @@ fn build_like_pattern(word: &str) -> String {
     pattern + "%"
 }
 
-fn read_memory(row: &Row) -> Result<Memory, StoreError> {
+fn read_memory(row: &Row) -> Result<Memory> {
     let category = MemoryCategory::from_name(&row.text("category")?);
     let importance = u8::try_from(row.integer("importance")?);
     Ok(Memory {

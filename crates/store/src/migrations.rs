@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pillion_core::store::{StoreError, Timestamp};
 
+use crate::Result;
 use crate::database::{Database, Row, Transaction};
 
 /// A migration; SQLite and Postgres run the same SQL. A released migration is never changed.
@@ -36,7 +37,7 @@ const fn latest_version(migrations: &[Migration]) -> i64 {
 }
 
 /// Returns the schema version of a store. Fails if no migration has run yet.
-pub(crate) async fn read_current_version(database: &Database) -> Result<i64, StoreError> {
+pub(crate) async fn read_current_version(database: &Database) -> Result<i64> {
     let rows = database
         .read(CURRENT_VERSION_SQL, vec![])
         .await
@@ -51,7 +52,7 @@ pub(crate) async fn read_current_version(database: &Database) -> Result<i64, Sto
 
 /// Returns the schema version from the rows of a query. Fails if the version is greater than
 /// `max_version`.
-fn check_version(rows: &[Row], max_version: i64) -> Result<i64, StoreError> {
+fn check_version(rows: &[Row], max_version: i64) -> Result<i64> {
     let schema_version = match rows.first() {
         Some(row) => row.optional_integer("number")?.unwrap_or(0),
         None => 0,
@@ -67,7 +68,7 @@ fn check_version(rows: &[Row], max_version: i64) -> Result<i64, StoreError> {
 
 /// Begins the transaction of a migration. Retries, because another process may be migrating the
 /// store, which takes longer than other writes.
-async fn begin_with_retries(database: &Database) -> Result<Transaction, StoreError> {
+async fn begin_with_retries(database: &Database) -> Result<Transaction> {
     for _ in 1..MAX_ATTEMPTS {
         match database.begin().await {
             Err(error) if error.is_unavailable() => {}
@@ -78,11 +79,11 @@ async fn begin_with_retries(database: &Database) -> Result<Transaction, StoreErr
 }
 
 /// Runs the missing migrations in one transaction.
-pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
+pub(crate) async fn migrate(database: &Database) -> Result<()> {
     apply(database, MIGRATIONS).await
 }
 
-async fn apply(database: &Database, migrations: &[Migration]) -> Result<(), StoreError> {
+async fn apply(database: &Database, migrations: &[Migration]) -> Result<()> {
     let mut transaction = begin_with_retries(database).await?;
     transaction.set_statement_timeout(MIGRATION_TIMEOUT);
     if let Transaction::Postgres(_) = transaction {

@@ -170,12 +170,9 @@ mod tests {
             "optionsx",
             "sslmode2",
         ] {
-            let location_error = parse_error(&format!("sslmode=require&{key}=secret"));
-            assert_eq!(
-                location_error,
-                LocationError::UnknownParameter(key.to_owned())
-            );
-            assert!(location_error.to_string().contains(key));
+            let error = parse_error(&format!("sslmode=require&{key}=secret"));
+            assert_eq!(error, LocationError::UnknownParameter(key.to_owned()));
+            assert!(error.to_string().contains(key));
         }
         let ambiguous_queries = [
             "secret",
@@ -188,12 +185,9 @@ mod tests {
             "options[secret=1",
         ];
         for query in ambiguous_queries {
-            let location_error = parse_error(query);
-            assert_eq!(location_error, LocationError::UnnamedParameter, "{query}");
-            assert!(
-                !format!("{location_error} {location_error:?}").contains("secret"),
-                "{query}"
-            );
+            let error = parse_error(query);
+            assert_eq!(error, LocationError::UnnamedParameter, "{query}");
+            assert!(!format!("{error} {error:?}").contains("secret"), "{query}");
         }
         // The password contains an unencoded `?`.
         let url = "postgres://me:123?secret=1@localhost/p";

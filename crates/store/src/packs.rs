@@ -4,6 +4,7 @@ use pillion_core::store::{
 };
 use sqlx::AssertSqlSafe;
 
+use crate::Result;
 use crate::database::{Row, SqlValue, Transaction, unreadable_column};
 use crate::sql_store::SqlStore;
 
@@ -18,7 +19,7 @@ impl PackStore for SqlStore {
         name: &str,
         json: &str,
         max_documents: Option<u32>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         check_names([pack, name])?;
         let mut transaction = self.database.begin().await?;
         let values = || vec![pack.into(), name.into(), json.into()];
@@ -43,20 +44,20 @@ impl PackStore for SqlStore {
         Ok(is_new)
     }
 
-    async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError> {
+    async fn document(&self, pack: &str, name: &str) -> Result<Option<String>> {
         let sql = "SELECT json FROM pack_documents WHERE pack = $1 AND name = $2";
         let values = vec![pack.into(), name.into()];
         let row = self.database.read_one(sql, values).await?;
         row.map(|row| row.text("json")).transpose()
     }
 
-    async fn remove_document(&self, pack: &str, name: &str) -> Result<bool, StoreError> {
+    async fn remove_document(&self, pack: &str, name: &str) -> Result<bool> {
         let sql = "DELETE FROM pack_documents WHERE pack = $1 AND name = $2";
         let values = vec![pack.into(), name.into()];
         Ok(self.database.write(sql, values).await? == 1)
     }
 
-    async fn count_documents(&self, pack: &str, prefix: &str) -> Result<u64, StoreError> {
+    async fn count_documents(&self, pack: &str, prefix: &str) -> Result<u64> {
         self.count_rows("pack_documents", pack, prefix).await
     }
 
@@ -66,7 +67,7 @@ impl PackStore for SqlStore {
         prefix: &str,
         after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    ) -> Result<Vec<(String, String)>> {
         let mut values: Vec<SqlValue> = vec![pack.into(), clamp_limit(limit).into()];
         let mut sql = "SELECT name, json FROM pack_documents WHERE pack = $1".to_owned();
         sql += &build_prefix_condition(prefix, &mut values);
@@ -85,7 +86,7 @@ impl PackStore for SqlStore {
         json: &str,
         appended_at: Timestamp,
         bounds: LogBounds,
-    ) -> Result<LogEntry, StoreError> {
+    ) -> Result<LogEntry> {
         check_names([pack, log])?;
         let mut transaction = self.database.begin().await?;
         // This statement locks the log's row until the end of the transaction.
@@ -137,7 +138,7 @@ impl PackStore for SqlStore {
         log: &str,
         before_number: Option<u64>,
         limit: u32,
-    ) -> Result<Vec<LogEntry>, StoreError> {
+    ) -> Result<Vec<LogEntry>> {
         let max_number =
             before_number.map_or(i64::MAX, |number| i64::try_from(number).unwrap_or(i64::MAX));
         let sql = "SELECT number, at, json FROM pack_log_entries \
@@ -152,12 +153,7 @@ impl PackStore for SqlStore {
         rows.iter().rev().map(read_entry).collect()
     }
 
-    async fn logs(
-        &self,
-        pack: &str,
-        prefix: &str,
-        limit: u32,
-    ) -> Result<Vec<LogSummary>, StoreError> {
+    async fn logs(&self, pack: &str, prefix: &str, limit: u32) -> Result<Vec<LogSummary>> {
         let mut values: Vec<SqlValue> = vec![pack.into(), clamp_limit(limit).into()];
         let condition = build_prefix_condition(prefix, &mut values);
         self.read_log_summaries(&condition, "latest_at DESC, name", values)
@@ -170,18 +166,18 @@ impl PackStore for SqlStore {
         prefix: &str,
         after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<LogSummary>, StoreError> {
+    ) -> Result<Vec<LogSummary>> {
         let mut values: Vec<SqlValue> = vec![pack.into(), clamp_limit(limit).into()];
         let mut condition = build_prefix_condition(prefix, &mut values);
         condition += &build_after_condition(after, &mut values);
         self.read_log_summaries(&condition, "name", values).await
     }
 
-    async fn count_logs(&self, pack: &str, prefix: &str) -> Result<u64, StoreError> {
+    async fn count_logs(&self, pack: &str, prefix: &str) -> Result<u64> {
         self.count_rows("pack_logs", pack, prefix).await
     }
 
-    async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError> {
+    async fn remove_log(&self, pack: &str, log: &str) -> Result<bool> {
         let mut transaction = self.database.begin().await?;
         let values = || vec![pack.into(), log.into()];
         // Deleting the log's row blocks concurrent appends, which change the row, until the end of
@@ -206,7 +202,7 @@ impl SqlStore {
         condition: &str,
         order_by: &str,
         values: Vec<SqlValue>,
-    ) -> Result<Vec<LogSummary>, StoreError> {
+    ) -> Result<Vec<LogSummary>> {
         let sql = format!(
             "SELECT latest_logs.name AS name, entries.number AS number, entries.at AS at, \
              entries.json AS json \
@@ -227,7 +223,7 @@ impl SqlStore {
             .collect()
     }
 
-    async fn count_rows(&self, table: &str, pack: &str, prefix: &str) -> Result<u64, StoreError> {
+    async fn count_rows(&self, table: &str, pack: &str, prefix: &str) -> Result<u64> {
         let mut values: Vec<SqlValue> = vec![pack.into()];
         let condition = build_prefix_condition(prefix, &mut values);
         let sql = format!("SELECT COUNT(*) AS number FROM {table} WHERE pack = $1{condition}");
@@ -237,7 +233,7 @@ impl SqlStore {
     }
 }
 
-fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
+fn check_names(names: [&str; 2]) -> Result<()> {
     match names.iter().find(|name| name.len() > MAX_NAME_BYTES) {
         Some(name) => Err(StoreError::invalid(format!(
             "a name of pack data has {} bytes, more than the maximum of {MAX_NAME_BYTES}",
@@ -256,7 +252,7 @@ async fn check_limit(
     sql: &'static str,
     max_rows: u32,
     kind: &str,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let name = format!("pack {kind} {pack}");
     transaction.lock_name(&name).await?;
     let rows = transaction.read(sql, vec![pack.into()]).await?;
@@ -295,7 +291,7 @@ fn build_after_condition(after: Option<&str>, values: &mut Vec<SqlValue>) -> Str
     format!(" AND name > ${}", values.len())
 }
 
-fn read_entry(row: &Row) -> Result<LogEntry, StoreError> {
+fn read_entry(row: &Row) -> Result<LogEntry> {
     Ok(LogEntry {
         number: row.count("number")?,
         added_at: row.timestamp("at")?,

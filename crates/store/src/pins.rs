@@ -1,12 +1,13 @@
 use async_trait::async_trait;
 use pillion_core::store::{PendingDefinition, PinOwner, PinStore, StoreError, Timestamp, ToolPin};
 
+use crate::Result;
 use crate::database::{Row, SqlValue};
 use crate::sql_store::SqlStore;
 
 #[async_trait]
 impl PinStore for SqlStore {
-    async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin, StoreError> {
+    async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin> {
         let sql = "INSERT INTO tool_pins (server, user_name, tool, hash, definition, \
                    accepted_at, pending_hash, pending_definition, pending_seen_at) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
@@ -31,19 +32,19 @@ impl PinStore for SqlStore {
             .ok_or_else(|| not_pinned_error(&pin.tool))
     }
 
-    async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError> {
+    async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>> {
         let sql = "SELECT * FROM tool_pins WHERE server = $1 AND user_name = $2 ORDER BY tool";
         let rows = self.database.read(sql, build_owner_values(owner)).await?;
         rows.iter().map(read_pin).collect()
     }
 
-    async fn server_pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError> {
+    async fn server_pins(&self, server: &str) -> Result<Vec<ToolPin>> {
         let sql = "SELECT * FROM tool_pins WHERE server = $1 ORDER BY user_name, tool";
         let rows = self.database.read(sql, vec![server.into()]).await?;
         rows.iter().map(read_pin).collect()
     }
 
-    async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>, StoreError> {
+    async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>> {
         let sql = "SELECT * FROM tool_pins WHERE server = $1 AND user_name = $2 AND tool = $3";
         let row = self
             .database
@@ -57,7 +58,7 @@ impl PinStore for SqlStore {
         owner: PinOwner<'_>,
         tool: &str,
         pending_definition: Option<&PendingDefinition>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "UPDATE tool_pins SET pending_hash = $4, pending_definition = $5, \
                    pending_seen_at = $6 WHERE server = $1 AND user_name = $2 AND tool = $3";
         let mut values = build_tool_values(owner, tool);
@@ -74,7 +75,7 @@ impl PinStore for SqlStore {
         tool: &str,
         hash: &str,
         accepted_at: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let sql = "UPDATE tool_pins SET hash = pending_hash, definition = pending_definition, \
                    accepted_at = $5, pending_hash = NULL, pending_definition = NULL, \
                    pending_seen_at = NULL \
@@ -93,7 +94,7 @@ impl PinStore for SqlStore {
         )))
     }
 
-    async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<(), StoreError> {
+    async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<()> {
         let sql = "DELETE FROM tool_pins WHERE server = $1 AND user_name = $2";
         self.database.write(sql, build_owner_values(owner)).await?;
         Ok(())
@@ -125,7 +126,7 @@ fn build_pending_values(definition: Option<&PendingDefinition>) -> [SqlValue; 3]
     ]
 }
 
-fn read_pin(row: &Row) -> Result<ToolPin, StoreError> {
+fn read_pin(row: &Row) -> Result<ToolPin> {
     let pending_definition = match row.optional_text("pending_hash")? {
         Some(hash) => Some(PendingDefinition {
             hash,

@@ -3,16 +3,13 @@ use pillion_core::store::{
     SealedSecret, SecretId, SecretKind, SecretReplacement, SecretStore, StoreError,
 };
 
+use crate::Result;
 use crate::database::{Row, unreadable_column};
 use crate::sql_store::SqlStore;
 
 #[async_trait]
 impl SecretStore for SqlStore {
-    async fn put_secret(
-        &self,
-        secret_id: &SecretId,
-        secret: &SealedSecret,
-    ) -> Result<(), StoreError> {
+    async fn put_secret(&self, secret_id: &SecretId, secret: &SealedSecret) -> Result<()> {
         let sql = "INSERT INTO secrets (kind, id, key_id, sealed) VALUES ($1, $2, $3, $4) \
                    ON CONFLICT (kind, id) \
                    DO UPDATE SET key_id = excluded.key_id, sealed = excluded.sealed";
@@ -26,21 +23,21 @@ impl SecretStore for SqlStore {
         Ok(())
     }
 
-    async fn secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>, StoreError> {
+    async fn secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>> {
         let sql = "SELECT key_id, sealed FROM secrets WHERE kind = $1 AND id = $2";
         let values = vec![secret_id.kind.as_str().into(), (&secret_id.id).into()];
         let row = self.database.read_one(sql, values).await?;
         row.as_ref().map(read_secret).transpose()
     }
 
-    async fn remove_secret(&self, secret_id: &SecretId) -> Result<(), StoreError> {
+    async fn remove_secret(&self, secret_id: &SecretId) -> Result<()> {
         let sql = "DELETE FROM secrets WHERE kind = $1 AND id = $2";
         let values = vec![secret_id.kind.as_str().into(), (&secret_id.id).into()];
         self.database.write(sql, values).await?;
         Ok(())
     }
 
-    async fn secrets(&self) -> Result<Vec<(SecretId, SealedSecret)>, StoreError> {
+    async fn secrets(&self) -> Result<Vec<(SecretId, SealedSecret)>> {
         let sql = "SELECT kind, id, key_id, sealed FROM secrets ORDER BY kind, id";
         let rows = self.database.read(sql, vec![]).await?;
         rows.iter()
@@ -53,7 +50,7 @@ impl SecretStore for SqlStore {
             .collect()
     }
 
-    async fn replace_secrets(&self, replacements: &[SecretReplacement]) -> Result<(), StoreError> {
+    async fn replace_secrets(&self, replacements: &[SecretReplacement]) -> Result<()> {
         let conflict_error =
             || StoreError::conflict("another process changed the secrets in the meantime");
         let mut transaction = self.database.begin().await?;
@@ -88,7 +85,7 @@ impl SecretStore for SqlStore {
     }
 }
 
-fn read_secret(row: &Row) -> Result<SealedSecret, StoreError> {
+fn read_secret(row: &Row) -> Result<SealedSecret> {
     Ok(SealedSecret {
         key_id: row.text("key_id")?,
         sealed: row.bytes("sealed")?,

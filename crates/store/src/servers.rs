@@ -3,6 +3,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillion_core::store::{RecordOwner, ServerRecord, ServerStore, StoreError, Timestamp};
 
+use crate::Result;
 use crate::database::{Row, Transaction};
 use crate::sql_store::SqlStore;
 
@@ -11,7 +12,7 @@ const ALL_CALLS_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[async_trait]
 impl ServerStore for SqlStore {
-    async fn insert_server(&self, server: &ServerRecord) -> Result<(), StoreError> {
+    async fn insert_server(&self, server: &ServerRecord) -> Result<()> {
         let sql = "INSERT INTO servers \
                    (id, name, configuration, enabled, last_connected_at, created_at, updated_at) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -30,11 +31,7 @@ impl ServerStore for SqlStore {
             .map(drop)
     }
 
-    async fn update_server(
-        &self,
-        server: &ServerRecord,
-        record_owner: RecordOwner,
-    ) -> Result<(), StoreError> {
+    async fn update_server(&self, server: &ServerRecord, record_owner: RecordOwner) -> Result<()> {
         let sql = "UPDATE servers SET name = $2, configuration = $3, enabled = $4, \
                    last_connected_at = $5, updated_at = $6 WHERE id = $1";
         let values = vec![
@@ -78,11 +75,7 @@ impl ServerStore for SqlStore {
         Ok(())
     }
 
-    async fn mark_server_connected(
-        &self,
-        id: &str,
-        connected_at: Timestamp,
-    ) -> Result<(), StoreError> {
+    async fn mark_server_connected(&self, id: &str, connected_at: Timestamp) -> Result<()> {
         let sql = "UPDATE servers SET last_connected_at = $2 WHERE id = $1";
         self.database
             .write(sql, vec![id.into(), connected_at.into()])
@@ -90,7 +83,7 @@ impl ServerStore for SqlStore {
         Ok(())
     }
 
-    async fn remove_server(&self, id: &str, record_owner: RecordOwner) -> Result<(), StoreError> {
+    async fn remove_server(&self, id: &str, record_owner: RecordOwner) -> Result<()> {
         self.flush_all_processes().await?;
         let mut transaction = self.database.begin().await?;
         transaction.set_statement_timeout(ALL_CALLS_TIMEOUT);
@@ -117,19 +110,19 @@ impl ServerStore for SqlStore {
         transaction.commit().await
     }
 
-    async fn server(&self, id: &str) -> Result<Option<ServerRecord>, StoreError> {
+    async fn server(&self, id: &str) -> Result<Option<ServerRecord>> {
         let sql = "SELECT * FROM servers WHERE id = $1";
         let row = self.database.read_one(sql, vec![id.into()]).await?;
         row.as_ref().map(read_server).transpose()
     }
 
-    async fn server_named(&self, name: &str) -> Result<Option<ServerRecord>, StoreError> {
+    async fn server_named(&self, name: &str) -> Result<Option<ServerRecord>> {
         let sql = "SELECT * FROM servers WHERE name = $1";
         let row = self.database.read_one(sql, vec![name.into()]).await?;
         row.as_ref().map(read_server).transpose()
     }
 
-    async fn servers(&self) -> Result<Vec<ServerRecord>, StoreError> {
+    async fn servers(&self) -> Result<Vec<ServerRecord>> {
         let sql = "SELECT * FROM servers ORDER BY name";
         let rows = self.database.read(sql, vec![]).await?;
         rows.iter().map(read_server).collect()
@@ -139,7 +132,7 @@ impl ServerStore for SqlStore {
 impl SqlStore {
     /// Changes the server name in the records of calls that began while the server was being
     /// renamed, unless another server has the old name now.
-    async fn rename_recent_calls(&self, old_name: &str, new_name: &str) -> Result<(), StoreError> {
+    async fn rename_recent_calls(&self, old_name: &str, new_name: &str) -> Result<()> {
         self.flush_all_processes().await?;
         let sql = "UPDATE tool_calls SET server = $2 WHERE server = $1 \
                    AND NOT EXISTS (SELECT 1 FROM servers WHERE name = $1)";
@@ -151,7 +144,7 @@ impl SqlStore {
     }
 }
 
-fn read_server(row: &Row) -> Result<ServerRecord, StoreError> {
+fn read_server(row: &Row) -> Result<ServerRecord> {
     Ok(ServerRecord {
         id: row.text("id")?,
         name: row.text("name")?,
@@ -164,16 +157,13 @@ fn read_server(row: &Row) -> Result<ServerRecord, StoreError> {
 }
 
 /// Returns the name of the server with this id, by which call records refer to the server.
-async fn read_server_name(
-    transaction: &mut Transaction,
-    id: &str,
-) -> Result<Option<String>, StoreError> {
+async fn read_server_name(transaction: &mut Transaction, id: &str) -> Result<Option<String>> {
     let sql = "SELECT name FROM servers WHERE id = $1";
     let rows = transaction.read(sql, vec![id.into()]).await?;
     rows.first().map(|row| row.text("name")).transpose()
 }
 
-fn check_found(changed_rows: u64) -> Result<(), StoreError> {
+fn check_found(changed_rows: u64) -> Result<()> {
     match changed_rows {
         // This error message is shown to clients in responses of the REST API.
         0 => Err(StoreError::not_found("Server not found")),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use pillion_core::store::StoreError;
 use tokio::time::timeout;
 
+use crate::Result;
 use crate::calls::{CallSpool, CallWriter, PendingRecords, list_files_with_records, recover};
 use crate::clock::{ClockHistory, StoreClock};
 use crate::database::{self, Database};
@@ -37,7 +38,7 @@ impl SqlStore {
     /// # Errors
     /// `unavailable` if the store cannot be opened for writing; `corrupt` if the store is damaged,
     /// is not a store, or was created by a newer program.
-    pub async fn open(options: &StoreOptions) -> Result<Self, StoreError> {
+    pub async fn open(options: &StoreOptions) -> Result<Self> {
         let open_store = async {
             if let StoreLocation::File(path) = &options.location {
                 check_not_emptied(path)?;
@@ -61,7 +62,7 @@ impl SqlStore {
     /// # Errors
     /// `not_found` if the store does not exist; `corrupt` if the file is not a store, or was
     /// created by a newer program; `unavailable` if the store cannot be opened.
-    pub async fn open_existing(options: &StoreOptions) -> Result<Self, StoreError> {
+    pub async fn open_existing(options: &StoreOptions) -> Result<Self> {
         if let StoreLocation::File(path) = &options.location {
             let exists = path.try_exists().map_err(|error| {
                 let message = format!("the store '{}' cannot be found: {error}", path.display());
@@ -101,7 +102,7 @@ impl SqlStore {
     }
 
     /// Writes the records of killed processes to the database, and then starts the store.
-    async fn start(database: Database, options: &StoreOptions) -> Result<Self, StoreError> {
+    async fn start(database: Database, options: &StoreOptions) -> Result<Self> {
         let clock = StoreClock::new(database.clone());
         let StoreLocation::File(path) = &options.location else {
             return Ok(Self::new(database, clock, None, None));
@@ -163,7 +164,7 @@ impl SqlStore {
     }
 
     /// Waits until every call that this process recorded is in the database.
-    pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
+    pub(crate) async fn catch_up(&self) -> Result<()> {
         match &self.call_spool {
             Some(spool) => spool.catch_up().await,
             None => Ok(()),
@@ -184,7 +185,7 @@ impl SqlStore {
     /// Waits like [`catch_up`](Self::catch_up), and also writes the records of processes that have
     /// ended since this process started. Must be called before determining how the calls of these
     /// processes ended.
-    pub(crate) async fn flush_ended_processes(&self) -> Result<(), StoreError> {
+    pub(crate) async fn flush_ended_processes(&self) -> Result<()> {
         self.catch_up().await?;
         match &self.file {
             Some(file) => {
@@ -198,7 +199,7 @@ impl SqlStore {
 
     /// Waits like [`catch_up`](Self::catch_up), and also writes the records of every process that
     /// uses the same file.
-    pub(crate) async fn flush_all_processes(&self) -> Result<(), StoreError> {
+    pub(crate) async fn flush_all_processes(&self) -> Result<()> {
         self.catch_up().await?;
         match &self.file {
             Some(file) => {
@@ -216,7 +217,7 @@ impl SqlStore {
     ///
     /// # Errors
     /// `unavailable` if the reading cannot be stored.
-    pub async fn clock(&self) -> Result<ClockHistory, StoreError> {
+    pub async fn clock(&self) -> Result<ClockHistory> {
         self.clock.read().await
     }
 
@@ -224,7 +225,7 @@ impl SqlStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn schema_version(&self) -> Result<i64, StoreError> {
+    pub async fn schema_version(&self) -> Result<i64> {
         migrations::read_current_version(&self.database).await
     }
 
@@ -269,7 +270,7 @@ fn is_empty_file(path: &Path) -> bool {
 /// # Errors
 /// `corrupt` if files beside the database file contain records, so that the database file was
 /// removed or emptied.
-fn check_not_emptied(path: &Path) -> Result<(), StoreError> {
+fn check_not_emptied(path: &Path) -> Result<()> {
     let is_empty = is_empty_file(path);
     if !is_empty && path.exists() {
         return Ok(());

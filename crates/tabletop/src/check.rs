@@ -309,28 +309,21 @@ mod tests {
                 .retain(|_, value| !value.is_null());
             check
         };
-        for (value, reason) in [
-            (with("ability", json!("LCK")), "unknown ability"),
+        for (name, value, reason) in [
+            ("ability", json!("LCK"), "unknown ability"),
             (
-                with("ability", json!(null)),
+                "ability",
+                json!(null),
                 "Missing required parameter: ability",
             ),
-            (
-                with("score", json!(null)),
-                "Missing required parameter: score",
-            ),
-            (with("score", json!(1e300)), "'score' must be an integer"),
-            (
-                with("score", json!(1_001)),
-                "'score' must be from -1000 to 1000",
-            ),
-            (with("dc", json!("12")), "'dc' must be an integer"),
-            (
-                with("advantage", json!(1)),
-                "'advantage' must be true or false",
-            ),
+            ("score", json!(null), "Missing required parameter: score"),
+            ("score", json!(1e300), "'score' must be an integer"),
+            ("score", json!(1_001), "'score' must be from -1000 to 1000"),
+            ("dc", json!("12"), "'dc' must be an integer"),
+            ("advantage", json!(1), "'advantage' must be true or false"),
         ] {
-            assert_eq!(check(&value).unwrap_err().message, reason, "{value}");
+            let invalid = with(name, value);
+            assert_eq!(check(&invalid).unwrap_err().message, reason, "{invalid}");
         }
         for bad in [json!([]), json!([0]), json!([21]), json!(["1"]), json!(7)] {
             let arguments = json!({"d20_rolls": bad});

@@ -240,13 +240,9 @@ impl Scenes {
     }
 
     /// Stores a character, and returns whether it is new.
-    pub(crate) async fn save_character(
-        &self,
-        name: &str,
-        description: &str,
-    ) -> Result<bool, StoreError> {
+    pub(crate) async fn save_character(&self, name: &str, text: &str) -> Result<bool, StoreError> {
         let document = document_name(name);
-        let json = json!({"name": name, "description": description}).to_string();
+        let json = json!({"name": name, "description": text}).to_string();
         let max_characters = self.limits().max_characters;
         let is_new = self
             .store

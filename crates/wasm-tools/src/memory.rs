@@ -32,20 +32,15 @@ impl MemoryLimit {
 
     /// Returns whether a memory or table may grow to `desired_bytes` bytes. Growth beyond
     /// `max_bytes`, the maximum of the memory or table itself, fails in any case.
-    fn check_growth(
-        &mut self,
-        current_bytes: usize,
-        desired_bytes: usize,
-        max_bytes: Option<usize>,
-    ) -> bool {
+    fn check_growth(&mut self, current: usize, desired: usize, max_bytes: Option<usize>) -> bool {
         let used_bytes = self
             .used_bytes
-            .saturating_add(desired_bytes.saturating_sub(current_bytes));
+            .saturating_add(desired.saturating_sub(current));
         if used_bytes > self.max_bytes {
             self.has_rejected = true;
             return false;
         }
-        if max_bytes.is_none_or(|max_bytes| desired_bytes <= max_bytes) {
+        if max_bytes.is_none_or(|max_bytes| desired <= max_bytes) {
             self.used_bytes = used_bytes;
         }
         true

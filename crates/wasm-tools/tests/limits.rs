@@ -328,10 +328,8 @@ async fn p_the_length_of_an_error_is_limited() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_tool_whose_folder_is_full_is_not_called() {
     let folder = Folder::new();
-    let (notes, texts) = (
-        folder.create_sibling("notes"),
-        folder.create_sibling("texts"),
-    );
+    let notes = folder.create_sibling("notes");
+    let texts = folder.create_sibling("texts");
     let manifest = "[permissions.files]\n\"/notes\" = \"read-write\"\n\"/texts\" = \"read\"\n\
                     [limits]\nmax_folder_bytes = 8192\n";
     folder

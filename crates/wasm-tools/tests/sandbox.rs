@@ -113,10 +113,8 @@ async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p_only_granted_folders_are_accessible() {
     let folder = folder();
-    let (texts, notes) = (
-        folder.create_sibling("texts"),
-        folder.create_sibling("notes"),
-    );
+    let texts = folder.create_sibling("texts");
+    let notes = folder.create_sibling("notes");
     std::fs::write(texts.join("a.txt"), "hello").unwrap();
     std::fs::write(folder.create_sibling("outside").join("key"), "s3cret").unwrap();
     symlink("../outside/key", texts.join("link")).unwrap();

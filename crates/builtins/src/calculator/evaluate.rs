@@ -55,11 +55,7 @@ impl PythonContext {
                 }
             }
             (None, EvalexprError::FunctionIdentifierNotFound(name)) => {
-                match self
-                    .constants
-                    .iter()
-                    .find(|(constant_name, _)| *constant_name == name)
-                {
+                match self.constants.iter().find(|(key, _)| *key == name) {
                     Some((constant, _)) => ArithmeticError::ConstantCalled { constant }.into(),
                     None => unknown_name_error(&name),
                 }

@@ -62,15 +62,12 @@ impl ExpressionParser<'_> {
     }
 
     /// Parses the items up to `closing_bracket`, and the bracket itself.
-    fn parse_items_until(
-        &mut self,
-        closing_bracket: Bracket,
-    ) -> Result<Vec<Node>, CalculatorError> {
+    fn parse_items_until(&mut self, bracket: Bracket) -> Result<Vec<Node>, CalculatorError> {
         let mut items = Vec::new();
-        if !self.take(Token::Close(closing_bracket)) {
+        if !self.take(Token::Close(bracket)) {
             items.push(self.parse_sum()?);
             self.parse_more_items(&mut items)?;
-            self.expect_token(Token::Close(closing_bracket))?;
+            self.expect_token(Token::Close(bracket))?;
         }
         Ok(items)
     }

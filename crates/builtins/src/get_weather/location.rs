@@ -180,22 +180,13 @@ mod tests {
     #[test]
     fn d6_the_matching_place_is_chosen() {
         let springfields = [
-            location("Springfield", ["Missouri", "United States"], "US", 166_810),
-            location(
-                "Springfield",
-                ["Massachusetts", "United States"],
-                "US",
-                154_341,
-            ),
-            location("Springfield", ["Illinois", "United States"], "US", 116_565),
-            location("Springfield", ["Vermont", "United States"], "US", 3_979),
-            location(
-                "Springfield Gardens",
-                ["New York", "United States"],
-                "US",
-                900_000,
-            ),
-        ];
+            ("Springfield", "Missouri", 166_810),
+            ("Springfield", "Massachusetts", 154_341),
+            ("Springfield", "Illinois", 116_565),
+            ("Springfield", "Vermont", 3_979),
+            ("Springfield Gardens", "New York", 900_000),
+        ]
+        .map(|(name, state, count)| location(name, [state, "United States"], "US", count));
         assert_eq!(
             chosen_name("springfield", &springfields),
             "Ambiguous location: springfield. Use one of: Springfield, Missouri, United States; \
@@ -219,22 +210,14 @@ mod tests {
             location("London", ["England", "United Kingdom"], "GB", 8_961_989),
             location("London", ["Ontario", "Canada"], "CA", 383_822),
         ];
-        assert_eq!(
-            chosen_name("London", &london),
-            "London, England, United Kingdom"
-        );
-        assert_eq!(
-            chosen_name("London, UK", &london),
-            "London, England, United Kingdom"
-        );
-        assert_eq!(
-            chosen_name("London, CA", &london),
-            "London, Ontario, Canada"
-        );
-        assert_eq!(
-            chosen_name("Londres", &london),
-            "London, England, United Kingdom"
-        );
+        for (name, chosen) in [
+            ("London", "London, England, United Kingdom"),
+            ("London, UK", "London, England, United Kingdom"),
+            ("London, CA", "London, Ontario, Canada"),
+            ("Londres", "London, England, United Kingdom"),
+        ] {
+            assert_eq!(chosen_name(name, &london), chosen);
+        }
         assert_eq!(chosen_name("Nowhere", &[]), "Unknown location: Nowhere");
         let berlin = location("Berlin", ["Berlin", "Germany"], "DE", 3_426_354);
         assert_eq!(chosen_name("berlin", &[berlin]), "Berlin, Germany");

@@ -153,10 +153,8 @@ impl WeatherProvider for OpenMeteo {
         &self,
         location: &Location,
     ) -> Result<(Weather, Option<i64>), ToolFailure> {
-        let (latitude, longitude) = (
-            location.latitude.to_string(),
-            location.longitude.to_string(),
-        );
+        let latitude = location.latitude.to_string();
+        let longitude = location.longitude.to_string();
         let requested_variables = "temperature_2m,relative_humidity_2m,weather_code,wind_speed_10m";
         let query = [
             ("latitude", latitude.as_str()),

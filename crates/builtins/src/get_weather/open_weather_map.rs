@@ -130,10 +130,8 @@ impl WeatherProvider for OpenWeatherMap {
         &self,
         location: &Location,
     ) -> Result<(Weather, Option<i64>), ToolFailure> {
-        let (latitude, longitude) = (
-            location.latitude.to_string(),
-            location.longitude.to_string(),
-        );
+        let latitude = location.latitude.to_string();
+        let longitude = location.longitude.to_string();
         let query = [
             ("lat", latitude.as_str()),
             ("lon", longitude.as_str()),

@@ -30,14 +30,9 @@ struct SearxngResult {
 
 impl SearXng {
     pub(super) fn new(settings: &SearchSettings, base_url: Url) -> Self {
+        let egress = settings.egress.clone();
         Self {
-            service: ServiceClient::new(
-                "SearXNG",
-                "",
-                settings.egress.clone(),
-                settings.timeout,
-                [],
-            ),
+            service: ServiceClient::new("SearXNG", "", egress, settings.timeout, []),
             base_url,
         }
     }

@@ -6,6 +6,7 @@ use sqlx::AssertSqlSafe;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::record;
+use crate::Result;
 use crate::clock::StoreClock;
 use crate::database::{Database, SqlValue};
 
@@ -20,14 +21,14 @@ const FULL_BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// A queued record, and the channel to its caller.
 pub(super) struct QueuedRecord {
     pub(super) call: ToolCallRecord,
-    pub(super) outcome_sender: oneshot::Sender<Result<(), StoreError>>,
+    pub(super) outcome_sender: oneshot::Sender<Result<()>>,
     /// The permits of the memory limit for queued records that the record holds.
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
 impl QueuedRecord {
     /// Sends the outcome to the caller of the record. The caller may have stopped waiting.
-    pub(super) fn finish(self, outcome: Result<(), StoreError>) {
+    pub(super) fn finish(self, outcome: Result<()>) {
         let _ = self.outcome_sender.send(outcome);
     }
 }
@@ -56,7 +57,7 @@ impl InsertStatements {
         &self,
         database: &Database,
         calls: impl ExactSizeIterator<Item = &ToolCallRecord> + Clone,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<usize> {
         self.clock.note(calls.clone()).await?;
         let sql = Arc::clone(&self.sql[calls.len().ilog2() as usize]);
         let values: Vec<SqlValue> = calls.flat_map(record::to_values).collect();
@@ -70,7 +71,7 @@ pub(super) async fn write_waiting(
     database: &Database,
     clock: &StoreClock,
     call: &ToolCallRecord,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     clock.note(std::iter::once(call)).await?;
     let statement = build_insert_sql(database, 1, "'pending'");
     let values = record::to_values(call).to_vec();
@@ -81,25 +82,20 @@ pub(super) async fn write_waiting(
 }
 
 /// Checks that the store contains this state of the call, and not a later state.
-pub(super) async fn check_written(
-    database: &Database,
-    call: &ToolCallRecord,
-) -> Result<(), StoreError> {
+pub(super) async fn check_written(database: &Database, call: &ToolCallRecord) -> Result<()> {
+    let id = call.id;
     let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
-    let optional_row = database.read_one(sql, vec![call.id.into()]).await?;
+    let optional_row = database.read_one(sql, vec![id.into()]).await?;
     let row = optional_row.ok_or_else(|| {
-        let message = format!(
-            "call '{}' was removed from the call log in the meantime",
-            call.id
-        );
-        StoreError::unavailable(message)
+        StoreError::unavailable(format!(
+            "call '{id}' was removed from the call log in the meantime"
+        ))
     })?;
     let is_same_state = record::read_status(&row)? == call.status
         && row.optional_timestamp("completed_at")? == call.completed_at;
     if !is_same_state {
         return Err(StoreError::conflict(format!(
-            "the call log already has a later state of call '{}'",
-            call.id
+            "the call log already has a later state of call '{id}'"
         )));
     }
     Ok(())

@@ -6,6 +6,7 @@ use pillion_core::store::{
 use sqlx::AssertSqlSafe;
 
 use super::{batch, query, record, retention, spool, statistics};
+use crate::Result;
 use crate::sql_store::SqlStore;
 
 /// The condition for calls of the owner `$1` that have not ended. SQLite uses the partial index,
@@ -15,7 +16,7 @@ const UNFINISHED_CONDITION: &str =
 
 #[async_trait]
 impl CallLog for SqlStore {
-    async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+    async fn record_call(&self, call: ToolCallRecord) -> Result<()> {
         // The spool file stores the end of a call that has run if the database cannot be written.
         let spool = self.call_spool.as_ref().filter(|_| spool::has_run(&call));
         let fallback = spool.map(|spool| (spool, call.clone()));
@@ -28,19 +29,19 @@ impl CallLog for SqlStore {
         self.note_outcome(outcome)
     }
 
-    async fn record_local_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+    async fn record_local_call(&self, call: ToolCallRecord) -> Result<()> {
         self.note_outcome(match &self.call_spool {
             Some(spool) => spool.append(call).await,
             None => self.call_writer.write(call).await,
         })
     }
 
-    async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+    async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<()> {
         let outcome = batch::write_waiting(&self.database, &self.clock, &call).await;
         self.note_outcome(outcome)
     }
 
-    async fn find_call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
+    async fn find_call(&self, id: CallId) -> Result<Option<ToolCallRecord>> {
         self.catch_up_if_possible().await;
         if let Some(call) = self.find_unwritten_call(id) {
             return Ok(Some(call));
@@ -61,7 +62,7 @@ impl CallLog for SqlStore {
         &self,
         filter: &CallFilter,
         page: &PageRequest,
-    ) -> Result<RecordPage<ToolCallRecord>, StoreError> {
+    ) -> Result<RecordPage<ToolCallRecord>> {
         self.catch_up_if_possible().await;
         let unwritten_calls = self
             .call_spool
@@ -75,22 +76,19 @@ impl CallLog for SqlStore {
         owner: &str,
         from_time: Timestamp,
         page: &PageRequest,
-    ) -> Result<RecordPage<RateLimitRecord>, StoreError> {
+    ) -> Result<RecordPage<RateLimitRecord>> {
         if page.after.is_none() {
             self.flush_ended_processes().await?;
         }
         query::read_counted_calls(&self.database, owner, from_time, page).await
     }
 
-    async fn call_statistics(
-        &self,
-        filter: &CallFilter,
-    ) -> Result<Vec<ToolStatistics>, StoreError> {
+    async fn call_statistics(&self, filter: &CallFilter) -> Result<Vec<ToolStatistics>> {
         self.catch_up_if_possible().await;
         statistics::read_by_tool(&self.database, filter).await
     }
 
-    async fn unfinished_processes(&self, owner: &str) -> Result<Vec<String>, StoreError> {
+    async fn unfinished_processes(&self, owner: &str) -> Result<Vec<String>> {
         self.flush_ended_processes().await?;
         let sql = format!("SELECT DISTINCT run_id FROM tool_calls WHERE {UNFINISHED_CONDITION}");
         let rows = self
@@ -100,11 +98,7 @@ impl CallLog for SqlStore {
         rows.iter().map(|row| row.text("run_id")).collect()
     }
 
-    async fn interrupt_run(
-        &self,
-        ended_run: &ProcessRun,
-        interrupted_at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    async fn interrupt_run(&self, run: &ProcessRun, interrupted_at: Timestamp) -> Result<u64> {
         self.flush_ended_processes().await?;
         let sql = format!(
             "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
@@ -116,19 +110,15 @@ impl CallLog for SqlStore {
              AND (approvals.verdict IS NULL OR approvals.verdict = 'approved')))"
         );
         let values = vec![
-            ended_run.owner.as_str().into(),
+            run.owner.as_str().into(),
             interrupted_at.into(),
             self.clock().await?.settled_time(interrupted_at).into(),
-            ended_run.run_id.as_str().into(),
+            run.run_id.as_str().into(),
         ];
         self.database.write(AssertSqlSafe(sql), values).await
     }
 
-    async fn cancel_undecided(
-        &self,
-        expired_before: Timestamp,
-        cancelled_at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    async fn cancel_undecided(&self, expired_before: Timestamp, now: Timestamp) -> Result<u64> {
         let sql = "UPDATE tool_calls SET status = 'cancelled', completed_at = $2, \
                    error = 'The approval that the call waited for has expired', \
                    error_code = 'cancelled' \
@@ -139,20 +129,16 @@ impl CallLog for SqlStore {
                    AND approvals.expires_at > $2 \
                    AND (approvals.verdict IS NULL OR approvals.verdict = 'approved'))";
         self.database
-            .write(sql, vec![expired_before.into(), cancelled_at.into()])
+            .write(sql, vec![expired_before.into(), now.into()])
             .await
     }
 
-    async fn prune_calls(
-        &self,
-        retention: &Retention,
-        now: Timestamp,
-    ) -> Result<PruneOutcome, StoreError> {
+    async fn prune_calls(&self, retention: &Retention, now: Timestamp) -> Result<PruneOutcome> {
         self.catch_up_if_possible().await;
         retention::prune(&self.database, retention, now).await
     }
 
-    async fn may_have_removed_call(&self, id: CallId) -> Result<bool, StoreError> {
+    async fn may_have_removed_call(&self, id: CallId) -> Result<bool> {
         let sql = "SELECT 1 AS present FROM removed_calls WHERE newest >= $1";
         let row = self.database.read_one(sql, vec![id.into()]).await?;
         Ok(row.is_some())

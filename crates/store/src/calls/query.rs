@@ -11,6 +11,7 @@ use pillion_core::tool::QuotaAccount;
 use sqlx::AssertSqlSafe;
 
 use super::{UnwrittenCalls, build_page, count_page_rows, record};
+use crate::Result;
 use crate::database::{Database, Row, SqlValue};
 
 /// Returns a page of calls, newest first. The calls in `unwritten_calls` replace their outdated
@@ -20,7 +21,7 @@ pub(super) async fn read_calls(
     filter: &CallFilter,
     page: &PageRequest,
     unwritten_calls: Option<UnwrittenCalls>,
-) -> Result<RecordPage<ToolCallRecord>, StoreError> {
+) -> Result<RecordPage<ToolCallRecord>> {
     let UnwrittenCalls {
         matching_calls,
         ids,
@@ -101,7 +102,7 @@ pub(super) async fn read_counted_calls(
     owner: &str,
     from_time: Timestamp,
     page: &PageRequest,
-) -> Result<RecordPage<RateLimitRecord>, StoreError> {
+) -> Result<RecordPage<RateLimitRecord>> {
     let mut sql =
         "SELECT id, run_id, server, tool, user_name, user_is_verified, principal, completed_at, \
                    duration_us \
@@ -127,7 +128,7 @@ pub(super) async fn read_counted_calls(
     }))
 }
 
-fn read_rate_limit_record(row: &Row) -> Result<RateLimitRecord, StoreError> {
+fn read_rate_limit_record(row: &Row) -> Result<RateLimitRecord> {
     let id = row.call_id("id")?;
     let microseconds = row.optional_integer("duration_us")?;
     let duration = microseconds.and_then(|microseconds| u64::try_from(microseconds).ok());
@@ -191,7 +192,7 @@ fn build_cursor(id: CallId) -> Cursor {
     Cursor::new(URL_SAFE_NO_PAD.encode(id.as_bytes()))
 }
 
-fn parse_cursor(cursor: &Cursor) -> Result<CallId, StoreError> {
+fn parse_cursor(cursor: &Cursor) -> Result<CallId> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor.as_str()).ok();
     let id = bytes.and_then(|bytes| CallId::try_from(&bytes[..]).ok());
     id.ok_or_else(|| StoreError::invalid("the cursor is not from the list of calls"))

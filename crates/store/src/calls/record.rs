@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use pillion_core::store::{CallStatus, ProcessRun, StoreError, ToolCallRecord};
+use pillion_core::store::{CallStatus, ProcessRun, ToolCallRecord};
 use pillion_core::tool::ErrorCode;
 
+use crate::Result;
 use crate::database::{Row, SqlValue, unreadable_column};
 
 /// The columns of a call, in the order of [`to_values`].
@@ -60,16 +61,13 @@ pub(super) fn to_values(call: &ToolCallRecord) -> [SqlValue; 20] {
 
 /// Returns the number of bytes of a record that count toward the size limit of the call log.
 pub(super) fn count_bytes(call: &ToolCallRecord) -> usize {
-    let text_length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let changed_arguments_length =
-        text_length(&call.repaired_arguments) + text_length(&call.approved_arguments);
-    call.arguments.len()
-        + changed_arguments_length
-        + text_length(&call.result)
-        + text_length(&call.error)
+        length(&call.repaired_arguments) + length(&call.approved_arguments);
+    call.arguments.len() + changed_arguments_length + length(&call.result) + length(&call.error)
 }
 
-pub(super) fn read_call(row: &Row) -> Result<ToolCallRecord, StoreError> {
+pub(super) fn read_call(row: &Row) -> Result<ToolCallRecord> {
     let duration = row.optional_integer("duration_us")?.map(|number| {
         let microseconds = u64::try_from(number);
         microseconds.map(Duration::from_micros)
@@ -107,7 +105,7 @@ pub(super) fn read_call(row: &Row) -> Result<ToolCallRecord, StoreError> {
     })
 }
 
-pub(super) fn read_status(row: &Row) -> Result<CallStatus, StoreError> {
+pub(super) fn read_status(row: &Row) -> Result<CallStatus> {
     let status = CallStatus::from_name(&row.text("status")?);
     status.ok_or_else(|| unreadable_column("status"))
 }

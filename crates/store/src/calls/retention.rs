@@ -1,9 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::store::{CallId, PruneOutcome, Retention, StoreError, Timestamp};
+use pillion_core::store::{CallId, PruneOutcome, Retention, Timestamp};
 use sqlx::AssertSqlSafe;
 
+use crate::Result;
 use crate::clock::ClockHistory;
 use crate::database::{Database, SqlValue};
 use crate::sql_store::SqlStore;
@@ -26,7 +27,7 @@ pub(super) async fn prune(
     database: &Database,
     retention: &Retention,
     now: Timestamp,
-) -> Result<PruneOutcome, StoreError> {
+) -> Result<PruneOutcome> {
     let mut totals = PruneOutcome::default();
     if let Some(max_age) = retention.max_age {
         let oldest_id = CallId::min_at(now.minus(max_age));
@@ -54,15 +55,9 @@ impl SqlStore {
     ///
     /// # Errors
     /// `unavailable` or `corrupt`. Calls that were removed before the error stay removed.
-    pub async fn remove_expired_calls(
-        &self,
-        max_age: Duration,
-        clock: &ClockHistory,
-    ) -> Result<u64, StoreError> {
-        let (Some(cutoff), Some(range)) = (
-            clock.cutoff_for_age(max_age),
-            clock.readings_during(max_age),
-        ) else {
+    pub async fn remove_expired_calls(&self, age: Duration, clock: &ClockHistory) -> Result<u64> {
+        let (Some(cutoff), Some(range)) = (clock.cutoff_for_age(age), clock.readings_during(age))
+        else {
             return Ok(0);
         };
         self.catch_up_if_possible().await;
@@ -80,27 +75,20 @@ impl SqlStore {
 }
 
 /// Removes the call that the query finds, and all older calls.
-async fn remove_found_calls(
-    database: &Database,
-    find_sql: &'static str,
-    limit: u64,
-) -> Result<u64, StoreError> {
+async fn remove_found_calls(database: &Database, sql: &'static str, limit: u64) -> Result<u64> {
     let limit_value = i64::try_from(limit).unwrap_or(i64::MAX);
-    let Some(row) = database
-        .read_one(find_sql, vec![limit_value.into()])
-        .await?
-    else {
+    let Some(row) = database.read_one(sql, vec![limit_value.into()]).await? else {
         return Ok(0);
     };
     let newest_id = row.call_id("id")?;
     remove(database, "id <= $1", vec![newest_id.into()], newest_id).await
 }
 
-async fn remove_earlier_calls(database: &Database, oldest_id: CallId) -> Result<u64, StoreError> {
+async fn remove_earlier_calls(database: &Database, oldest_id: CallId) -> Result<u64> {
     remove(database, "id < $1", vec![oldest_id.into()], oldest_id).await
 }
 
-async fn remove_later_calls(database: &Database, latest_id: CallId) -> Result<u64, StoreError> {
+async fn remove_later_calls(database: &Database, latest_id: CallId) -> Result<u64> {
     let find_sql = "SELECT id FROM tool_calls WHERE id > $1 ORDER BY id DESC LIMIT 1";
     let Some(row) = database.read_one(find_sql, vec![latest_id.into()]).await? else {
         return Ok(0);
@@ -117,7 +105,7 @@ async fn remove(
     condition: &str,
     values: Vec<SqlValue>,
     newest_id: CallId,
-) -> Result<u64, StoreError> {
+) -> Result<u64> {
     let limit_number = values.len() + 1;
     let find_sql: Arc<str> = format!(
         "SELECT id FROM tool_calls WHERE {condition} AND status NOT IN ('pending', 'running') \

@@ -25,6 +25,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::batch::{InsertStatements, choose_batch_size};
 use super::{UnwrittenCalls, closed_error, copy_error, query};
+use crate::Result;
 use crate::clock::StoreClock;
 use crate::database::Database;
 use buffer::SpoolBuffer;
@@ -45,12 +46,12 @@ type SpooledCalls = IndexMap<CallId, ToolCallRecord>;
 /// spool files contain the current state of the calls.
 #[derive(Debug)]
 pub(crate) struct CallSpool {
-    shared_spool: Arc<SharedSpool>,
+    shared: Arc<SharedSpool>,
     flush_requests: mpsc::Sender<FlushRequest>,
 }
 
 /// The channel for the reply to a caller that waits until all records are in the database.
-type FlushRequest = oneshot::Sender<Result<(), StoreError>>;
+type FlushRequest = oneshot::Sender<Result<()>>;
 
 #[derive(Debug)]
 struct SharedSpool {
@@ -65,11 +66,7 @@ impl CallSpool {
     ///
     /// # Errors
     /// `unavailable` if the spool files cannot be created.
-    pub(crate) fn start(
-        path: &Path,
-        database: Database,
-        clock: StoreClock,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn start(path: &Path, database: Database, clock: StoreClock) -> Result<Self> {
         let buffer = SpoolBuffer::for_database(path).map_err(|error| {
             let message = format!(
                 "cannot create the files of recorded calls beside the store '{}': {error}",
@@ -77,14 +74,14 @@ impl CallSpool {
             );
             StoreError::unavailable(message).with_source(error)
         })?;
-        let shared_spool = Arc::new(SharedSpool {
+        let shared = Arc::new(SharedSpool {
             buffer: Mutex::new(buffer),
             record_notify: Notify::new(),
             database: database.clone(),
         });
         let (flush_requests, request_receiver) = mpsc::channel(64);
         let spooler = Spooler {
-            shared_spool: Arc::clone(&shared_spool),
+            shared: Arc::clone(&shared),
             statements: InsertStatements::new(&database, clock),
             database,
             batch: Arc::default(),
@@ -92,7 +89,7 @@ impl CallSpool {
         };
         tokio::spawn(spooler.run(request_receiver));
         Ok(Self {
-            shared_spool,
+            shared,
             flush_requests,
         })
     }
@@ -104,40 +101,33 @@ impl CallSpool {
     /// but not acknowledged.
     ///
     /// The `write` runs on this thread: using another thread takes longer than most writes.
-    pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+    pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<()> {
         let line = line::encode(&call)?;
-        let database = &self.shared_spool.database;
+        let database = &self.shared.database;
         let mut change_count = database.count_directory_changes();
         if let Err(error) = database.check_files_if_changed(change_count) {
             if has_run(&call) {
-                self.shared_spool
-                    .buffer
-                    .lock()
-                    .add_end(call, &line, change_count);
-                self.shared_spool.record_notify.notify_one();
+                self.shared.buffer.lock().add_end(call, &line, change_count);
+                self.shared.record_notify.notify_one();
             }
             return Err(error);
         }
-        if self.shared_spool.buffer.lock().is_at_limit() {
+        if self.shared.buffer.lock().is_at_limit() {
             let flush_result = self.flush().await;
             if !has_run(&call) {
                 flush_result?;
             }
             change_count = database.count_directory_changes();
         }
-        let add_result = self
-            .shared_spool
-            .buffer
-            .lock()
-            .add(call, &line, change_count);
-        self.shared_spool.record_notify.notify_one();
+        let add_result = self.shared.buffer.lock().add(call, &line, change_count);
+        self.shared.record_notify.notify_one();
         add_result
     }
 
     /// Returns the calls whose current state is not in the database, if the last write to the
     /// database failed. Returns `None` if the database can be written.
     pub(crate) fn find_unwritten_calls(&self, filter: &CallFilter) -> Option<UnwrittenCalls> {
-        let buffer = self.shared_spool.buffer.lock();
+        let buffer = self.shared.buffer.lock();
         buffer
             .has_failed_write()
             .then(|| buffer.collect_unwritten_calls(filter))
@@ -147,9 +137,9 @@ impl CallSpool {
     ///
     /// # Errors
     /// `unavailable` if the database cannot be written, so that the database lacks records.
-    pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
+    pub(crate) async fn catch_up(&self) -> Result<()> {
         let is_due = {
-            let buffer = self.shared_spool.buffer.lock();
+            let buffer = self.shared.buffer.lock();
             buffer.is_due()
         };
         if is_due { self.flush().await } else { Ok(()) }
@@ -157,14 +147,14 @@ impl CallSpool {
 
     /// Returns whether the last write to the database failed.
     pub(crate) fn has_failed_write(&self) -> bool {
-        self.shared_spool.buffer.lock().has_failed_write()
+        self.shared.buffer.lock().has_failed_write()
     }
 
     /// Writes all records to the database and removes the spool files. Later records are rejected.
     pub(crate) async fn finish(&self) {
-        self.shared_spool.buffer.lock().close();
+        self.shared.buffer.lock().close();
         match self.flush().await {
-            Ok(()) => self.shared_spool.buffer.lock().remove_files(),
+            Ok(()) => self.shared.buffer.lock().remove_files(),
             Err(error) => tracing::warn!(
                 %error,
                 "Cannot write the recorded calls to the store: the calls stay in files beside the \
@@ -173,7 +163,7 @@ impl CallSpool {
         }
     }
 
-    async fn flush(&self) -> Result<(), StoreError> {
+    async fn flush(&self) -> Result<()> {
         let (reply_sender, reply_receiver) = oneshot::channel();
         self.flush_requests
             .send(reply_sender)
@@ -185,7 +175,7 @@ impl CallSpool {
 
 /// The task that writes records to the database.
 struct Spooler {
-    shared_spool: Arc<SharedSpool>,
+    shared: Arc<SharedSpool>,
     database: Database,
     statements: InsertStatements,
     /// Records that must be written before the task takes further records.
@@ -242,7 +232,7 @@ impl Spooler {
 
     async fn wait_until_due(&self) {
         if self.batch.is_empty() {
-            self.shared_spool.record_notify.notified().await;
+            self.shared.record_notify.notified().await;
             tokio::time::sleep(WRITE_INTERVAL).await;
         } else {
             tokio::time::sleep(RETRY_INTERVAL).await;
@@ -250,27 +240,27 @@ impl Spooler {
     }
 
     /// Writes the records of a failed write, then the gathered records.
-    async fn write_all(&mut self) -> Result<(), StoreError> {
+    async fn write_all(&mut self) -> Result<()> {
         if !self.batch.is_empty() {
             self.write_batch().await?;
         }
-        self.batch = self.shared_spool.buffer.lock().take();
+        self.batch = self.shared.buffer.lock().take();
         if !self.batch.is_empty() {
             self.write_batch().await?;
         }
         Ok(())
     }
 
-    async fn write_batch(&mut self) -> Result<(), StoreError> {
+    async fn write_batch(&mut self) -> Result<()> {
         match write(&self.database, &self.statements, &self.batch).await {
             Ok(late_record_count) => log_late_records(late_record_count),
             Err(error) => {
-                self.shared_spool.buffer.lock().mark_failed();
+                self.shared.buffer.lock().mark_failed();
                 return Err(error);
             }
         }
         self.batch = Arc::default();
-        self.shared_spool.buffer.lock().mark_written();
+        self.shared.buffer.lock().mark_written();
         Ok(())
     }
 }
@@ -278,11 +268,7 @@ impl Spooler {
 /// Writes the records in spool files of ended processes to the database. A concurrent call in
 /// another process waits until this call has ended. Returns the number of records that cannot be
 /// read.
-pub(crate) async fn recover(
-    path: &Path,
-    database: &Database,
-    clock: &StoreClock,
-) -> Result<u64, StoreError> {
+pub(crate) async fn recover(path: &Path, database: &Database, clock: &StoreClock) -> Result<u64> {
     let to_store_error = |error| unreadable_files(path, error);
     if !file::has_spool_files(path).map_err(to_store_error)? {
         return Ok(0);
@@ -314,7 +300,7 @@ pub(crate) async fn recover(
 }
 
 /// Returns the damaged spool files that [`recover`] has kept, with a description of each file.
-pub(crate) fn list_damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
+pub(crate) fn list_damaged_files(path: &Path) -> Result<Vec<String>> {
     let to_store_error = |error| unreadable_files(path, error);
     let mut descriptions = Vec::new();
     for (path, bytes) in file::read_damaged(path).map_err(to_store_error)? {
@@ -341,7 +327,7 @@ impl PendingRecords {
     ///
     /// # Errors
     /// `unavailable` if the spool files cannot be read.
-    pub(crate) fn for_database(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn for_database(path: &Path) -> Result<Self> {
         let mut calls = SpooledCalls::new();
         for (_, bytes) in file::read_all(path).map_err(|error| unreadable_files(path, error))? {
             // An incomplete last record is ignored: the process that owns the spool file may still
@@ -356,11 +342,7 @@ impl PendingRecords {
     }
 
     /// Writes the records that are missing or outdated in the database.
-    pub(crate) async fn write_into(
-        &self,
-        database: &Database,
-        clock: &StoreClock,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn write_into(&self, database: &Database, clock: &StoreClock) -> Result<()> {
         // If the database already contains the end of a call, the call's record is not written,
         // because the process that owns the spool file may have written the end in the meantime.
         let statements = InsertStatements::new(database, clock.clone());
@@ -407,7 +389,7 @@ async fn write(
     database: &Database,
     statements: &InsertStatements,
     mut calls: &[ToolCallRecord],
-) -> Result<usize, StoreError> {
+) -> Result<usize> {
     let mut late_record_count = 0;
     while !calls.is_empty() {
         let (batch, rest) = calls.split_at(choose_batch_size(calls.iter()));

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-use pillion_core::store::{CallFilter, StoreError, ToolStatistics};
+use pillion_core::store::{CallFilter, ToolStatistics};
 use sqlx::AssertSqlSafe;
 
 use super::query;
+use crate::Result;
 use crate::database::{Database, Row, unreadable_column};
 
 /// Returns the statistics of each tool. Computes percentiles by the nearest-rank method, from row
@@ -11,7 +12,7 @@ use crate::database::{Database, Row, unreadable_column};
 pub(super) async fn read_by_tool(
     database: &Database,
     filter: &CallFilter,
-) -> Result<Vec<ToolStatistics>, StoreError> {
+) -> Result<Vec<ToolStatistics>> {
     let (conditions, values) = query::build_filter_conditions(filter);
     let sql = format!(
         "WITH ranked AS (\
@@ -37,7 +38,7 @@ pub(super) async fn read_by_tool(
     Ok(tools)
 }
 
-fn read_tool_statistics(row: &Row) -> Result<ToolStatistics, StoreError> {
+fn read_tool_statistics(row: &Row) -> Result<ToolStatistics> {
     Ok(ToolStatistics {
         server: row.optional_text("server")?,
         tool: row.text("tool")?,
@@ -50,7 +51,7 @@ fn read_tool_statistics(row: &Row) -> Result<ToolStatistics, StoreError> {
     })
 }
 
-fn read_duration(row: &Row, column: &str) -> Result<Option<Duration>, StoreError> {
+fn read_duration(row: &Row, column: &str) -> Result<Option<Duration>> {
     let microseconds = row
         .optional_integer(column)?
         .map(u64::try_from)

@@ -7,6 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::batch::{self, InsertStatements, MAX_BATCH_SIZE, QueuedRecord};
 use super::{closed_error, copy_error, record};
+use crate::Result;
 use crate::clock::StoreClock;
 use crate::database::Database;
 
@@ -45,7 +46,7 @@ impl CallWriter {
     }
 
     /// Stores a record. The record is committed when this method returns.
-    pub(crate) async fn write(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+    pub(crate) async fn write(&self, call: ToolCallRecord) -> Result<()> {
         let record_kib = u32::try_from(record::count_bytes(&call) / 1024).unwrap_or(u32::MAX);
         // A record that is larger than the limit counts as large as the limit, so it is queued
         // alone.

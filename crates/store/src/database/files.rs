@@ -11,6 +11,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 use super::directory_watch::DirectoryWatch;
+use crate::Result;
 
 /// Size of the blocks that [`DatabaseFiles::check_disk`] allocates, in bytes.
 const TRIAL_BYTES: u64 = 64 * 1024;
@@ -102,10 +103,7 @@ impl DatabaseFiles {
     ///
     /// # Errors
     /// `unavailable`, if the files were deleted or replaced.
-    pub(super) fn check_if_changed(
-        &self,
-        directory_change_count: Option<u64>,
-    ) -> Result<(), StoreError> {
+    pub(super) fn check_if_changed(&self, directory_change_count: Option<u64>) -> Result<()> {
         let checked_change_count = &self.0.checked_change_count;
         let Some(change_count) = directory_change_count else {
             return self.check();
@@ -121,7 +119,7 @@ impl DatabaseFiles {
     ///
     /// # Errors
     /// `unavailable`, if the files were deleted or replaced.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<()> {
         let WatchedFiles { path, file_id, .. } = &*self.0;
         let exists = file_id
             .is_at(path)
@@ -136,12 +134,12 @@ impl DatabaseFiles {
     ///
     /// # Errors
     /// `unavailable`, if the disk is full or read-only, or the files were deleted or replaced.
-    pub(super) fn check_disk(&self) -> Result<(), StoreError> {
+    pub(super) fn check_disk(&self) -> Result<()> {
         self.check()?;
         check_disk(&self.0.path)
     }
 
-    fn check_log(&self) -> Result<(), StoreError> {
+    fn check_log(&self) -> Result<()> {
         let WatchedFiles {
             log_path, log_id, ..
         } = &*self.0;
@@ -168,7 +166,7 @@ impl DatabaseFiles {
 ///
 /// # Errors
 /// `unavailable`, if the disk is full or read-only.
-pub(crate) fn check_disk(database_path: &Path) -> Result<(), StoreError> {
+pub(crate) fn check_disk(database_path: &Path) -> Result<()> {
     allocate(database_path).map_err(|error| {
         let path = database_path.display();
         let message = format!("cannot write beside the store '{path}': {error}");

@@ -50,7 +50,7 @@ impl ConnectionLease {
         let (statement_timeout, connection) = self.begin_statement()?;
         let execution = value::bind_postgres(sql, values).execute(&mut **connection);
         let outcome = timeout(statement_timeout, execution).await;
-        self.finish_statement(outcome)
+        self.end_statement(outcome)
             .map(|result| result.rows_affected())
     }
 
@@ -63,7 +63,7 @@ impl ConnectionLease {
         let (statement_timeout, connection) = self.begin_statement()?;
         let execution = value::bind_postgres(sql, values).fetch_all(&mut **connection);
         let outcome = timeout(statement_timeout, execution).await;
-        self.finish_statement(outcome)
+        self.end_statement(outcome)
     }
 
     /// Runs several statements, none of which has parameters.
@@ -71,7 +71,7 @@ impl ConnectionLease {
         let (statement_timeout, connection) = self.begin_statement()?;
         let execution = (&mut **connection).execute(sqlx::raw_sql(sql));
         let outcome = timeout(statement_timeout, execution).await;
-        self.finish_statement(outcome).map(drop)
+        self.end_statement(outcome).map(drop)
     }
 
     /// Begins a transaction, which ends when the lease is dropped.
@@ -93,10 +93,7 @@ impl ConnectionLease {
         Ok((self.statement_timeout, connection))
     }
 
-    fn finish_statement<T>(
-        &mut self,
-        outcome: Result<sqlx::Result<T>, Elapsed>,
-    ) -> sqlx::Result<T> {
+    fn end_statement<T>(&mut self, outcome: Result<sqlx::Result<T>, Elapsed>) -> sqlx::Result<T> {
         let Ok(result) = outcome else {
             self.connection.take().map(PoolConnection::detach);
             // The idle connections of the pool are closed, too, because they lead to the same

@@ -25,12 +25,9 @@ struct LockFailure {
 impl LockFailures {
     /// Waits for the writing connection and takes it. Fails if, during the wait, another write
     /// failed because of a lock.
-    pub(super) async fn acquire(
-        &self,
-        writer: &SqlitePool,
-    ) -> sqlx::Result<PoolConnection<Sqlite>> {
+    pub(super) async fn acquire(&self, pool: &SqlitePool) -> sqlx::Result<PoolConnection<Sqlite>> {
         let started_at = Instant::now();
-        let connection = writer.acquire().await?;
+        let connection = pool.acquire().await?;
         match &*self.0.lock() {
             Some(failure) if failure.failed_at > started_at => Err(Error::Io(std::io::Error::new(
                 std::io::ErrorKind::WouldBlock,

@@ -5,11 +5,12 @@ use pillion_core::store::StoreError;
 use sqlx::Executor;
 
 use super::{Database, sqlite, translate};
+use crate::Result;
 
 impl Database {
     /// Returns the space of removed records to the file system. Does nothing for Postgres, which
     /// frees space itself.
-    pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
+    pub(crate) async fn shrink(&self) -> Result<()> {
         match self {
             Self::Sqlite { .. } => {
                 let sql = "PRAGMA incremental_vacuum(4000)";
@@ -21,7 +22,7 @@ impl Database {
 
     /// Runs `PRAGMA integrity_check` and returns the reported problems; always empty for
     /// Postgres.
-    pub(crate) async fn check(&self) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn check(&self) -> Result<Vec<String>> {
         let sql = match self {
             Self::Sqlite { .. } => "PRAGMA integrity_check",
             Self::Postgres(_) => "SELECT 'ok' AS integrity_check",
@@ -36,7 +37,7 @@ impl Database {
     }
 
     /// Copies the SQLite file to `copy_path`, which must not exist.
-    pub(crate) async fn backup(&self, copy_path: &Path) -> Result<(), StoreError> {
+    pub(crate) async fn backup(&self, copy_path: &Path) -> Result<()> {
         let Self::Sqlite {
             readers,
             files: Some(files),

@@ -10,15 +10,13 @@ use tokio::runtime::Handle;
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::{ConnectionLease, Database, translate};
+use crate::Result;
 use crate::options::StoreOptions;
 
 /// Timeout of the additional connection attempt that determines why connecting failed.
 const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(super) async fn open(
-    url: &SecretString,
-    options: &StoreOptions,
-) -> Result<Database, StoreError> {
+pub(super) async fn open(url: &SecretString, options: &StoreOptions) -> Result<Database> {
     // The URL is parsed without a log subscriber, because sqlx logs the lines of the password file
     // that it cannot parse.
     let parse_result = with_default(NoSubscriber::new(), || {
@@ -53,28 +51,21 @@ pub(super) async fn open(
 }
 
 /// Creates an error that names the server, but not the user.
-async fn explain_open_error(
-    connect_options: &PgConnectOptions,
-    pool_error: sqlx::Error,
-) -> StoreError {
+async fn explain_open_error(options: &PgConnectOptions, pool_error: sqlx::Error) -> StoreError {
     // The pool retries until its timeout and does not report the reason of the failure, so the
     // reason is determined with one more attempt.
     let cause = match pool_error {
         sqlx::Error::PoolTimedOut => {
-            match tokio::time::timeout(DIAGNOSIS_TIMEOUT, connect_options.connect()).await {
+            match tokio::time::timeout(DIAGNOSIS_TIMEOUT, options.connect()).await {
                 Ok(Err(error)) => error,
                 Ok(Ok(_)) | Err(_) => pool_error,
             }
         }
         error => error,
     };
-    let address = match connect_options.get_socket() {
+    let address = match options.get_socket() {
         Some(directory) => directory.display().to_string(),
-        None => format!(
-            "{}:{}",
-            connect_options.get_host(),
-            connect_options.get_port()
-        ),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
     };
     let address_message = match &cause {
         sqlx::Error::Io(error) => Some(error.to_string()),

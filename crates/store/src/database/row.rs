@@ -3,6 +3,8 @@ use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Postgres, Row as _, Sqlite};
 
+use crate::Result;
+
 /// A row of a query's result. Reading an invalid value returns a `corrupt` error.
 pub(crate) enum Row {
     Sqlite(SqliteRow),
@@ -10,49 +12,49 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    pub(crate) fn text(&self, column: &str) -> Result<String, StoreError> {
+    pub(crate) fn text(&self, column: &str) -> Result<String> {
         self.value(column)
     }
 
-    pub(crate) fn optional_text(&self, column: &str) -> Result<Option<String>, StoreError> {
+    pub(crate) fn optional_text(&self, column: &str) -> Result<Option<String>> {
         self.value(column)
     }
 
-    pub(crate) fn integer(&self, column: &str) -> Result<i64, StoreError> {
+    pub(crate) fn integer(&self, column: &str) -> Result<i64> {
         self.value(column)
     }
 
-    pub(crate) fn optional_integer(&self, column: &str) -> Result<Option<i64>, StoreError> {
+    pub(crate) fn optional_integer(&self, column: &str) -> Result<Option<i64>> {
         self.value(column)
     }
 
-    pub(crate) fn bytes(&self, column: &str) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn bytes(&self, column: &str) -> Result<Vec<u8>> {
         self.value(column)
     }
 
-    pub(crate) fn count(&self, column: &str) -> Result<u64, StoreError> {
+    pub(crate) fn count(&self, column: &str) -> Result<u64> {
         u64::try_from(self.integer(column)?).map_err(|_| unreadable_column(column))
     }
 
-    pub(crate) fn timestamp(&self, column: &str) -> Result<Timestamp, StoreError> {
+    pub(crate) fn timestamp(&self, column: &str) -> Result<Timestamp> {
         self.integer(column).map(Timestamp::from_millis)
     }
 
-    pub(crate) fn optional_timestamp(&self, column: &str) -> Result<Option<Timestamp>, StoreError> {
+    pub(crate) fn optional_timestamp(&self, column: &str) -> Result<Option<Timestamp>> {
         Ok(self.optional_integer(column)?.map(Timestamp::from_millis))
     }
 
-    pub(crate) fn call_id(&self, column: &str) -> Result<CallId, StoreError> {
+    pub(crate) fn call_id(&self, column: &str) -> Result<CallId> {
         CallId::try_from(&self.bytes(column)?[..]).map_err(|_| unreadable_column(column))
     }
 
-    pub(crate) fn optional_call_id(&self, column: &str) -> Result<Option<CallId>, StoreError> {
+    pub(crate) fn optional_call_id(&self, column: &str) -> Result<Option<CallId>> {
         let bytes: Option<Vec<u8>> = self.value(column)?;
         let id = bytes.map(|bytes| CallId::try_from(&bytes[..]));
         id.transpose().map_err(|_| unreadable_column(column))
     }
 
-    fn value<T>(&self, column: &str) -> Result<T, StoreError>
+    fn value<T>(&self, column: &str) -> Result<T>
     where
         T: for<'r> Decode<'r, Sqlite> + for<'r> Decode<'r, Postgres>,
     {

@@ -12,6 +12,7 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions, Error};
 
 use super::{Database, DatabaseFiles, LockFailures, is_locked, translate};
+use crate::Result;
 use crate::options::{Durability, StoreOptions};
 
 const PAGE_BYTES: u32 = 4_096;
@@ -19,7 +20,7 @@ const PAGE_BYTES: u32 = 4_096;
 /// may have to open the connection first.
 const MIN_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Database, StoreError> {
+pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Database> {
     create_file(path)?;
     let reader_options = build_connect_options(options).filename(path);
     let writer_options =
@@ -78,7 +79,7 @@ async fn open_writer(
     }
 }
 
-pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, StoreError> {
+pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database> {
     // Each connection to a database in memory would have its own database, so one connection serves
     // all callers.
     let writer: SqlitePool = build_pool_options(1, options)
@@ -102,7 +103,7 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
 /// POSIX locks of this process on the file, and another process could then remove the write-ahead
 /// log with all its data. The file is therefore created under another name, closed, and then linked
 /// to its path.
-fn create_file(path: &Path) -> Result<(), StoreError> {
+fn create_file(path: &Path) -> Result<()> {
     let create_result = path
         .try_exists()
         .and_then(|exists| if exists { Ok(()) } else { create_new(path) });

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use pillion_core::store::StoreError;
 use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, SqliteTransaction};
 
 use super::lease::ConnectionLease;
 use super::{DatabaseFiles, Row, SqlValue, translate, value};
+use crate::Result;
 
 /// A transaction. Dropping a transaction without a commit rolls the transaction back.
 pub(crate) enum Transaction {
@@ -17,7 +17,7 @@ impl Transaction {
         &mut self,
         sql: impl SqlSafeStr,
         values: Vec<SqlValue>,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let changed_rows = match self {
             Self::Sqlite(transaction, _) => value::bind_sqlite(sql, values)
                 .execute(&mut **transaction)
@@ -32,7 +32,7 @@ impl Transaction {
         &mut self,
         sql: impl SqlSafeStr,
         values: Vec<SqlValue>,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Vec<Row>> {
         match self {
             Self::Sqlite(transaction, _) => value::bind_sqlite(sql, values)
                 .fetch_all(&mut **transaction)
@@ -47,7 +47,7 @@ impl Transaction {
     }
 
     /// Runs several statements, none of which has parameters.
-    pub(crate) async fn run_script(&mut self, sql: impl SqlSafeStr) -> Result<(), StoreError> {
+    pub(crate) async fn run_script(&mut self, sql: impl SqlSafeStr) -> Result<()> {
         match self {
             Self::Sqlite(transaction, _) => (&mut **transaction)
                 .execute(sqlx::raw_sql(sql))
@@ -67,7 +67,7 @@ impl Transaction {
 
     /// Locks a table against other writers until the end of the transaction. In SQLite, every
     /// transaction holds such a lock from its beginning.
-    pub(crate) async fn lock_table(&mut self, table: &str) -> Result<(), StoreError> {
+    pub(crate) async fn lock_table(&mut self, table: &str) -> Result<()> {
         match self {
             Self::Sqlite(..) => Ok(()),
             Self::Postgres(_) => {
@@ -80,7 +80,7 @@ impl Transaction {
     /// Locks a name until the end of the transaction. Other transactions that lock the same name
     /// wait. After the lock is acquired, statements see everything that the earlier holders of the
     /// lock have committed. In SQLite, every transaction is exclusive from its beginning.
-    pub(crate) async fn lock_name(&mut self, name: &str) -> Result<(), StoreError> {
+    pub(crate) async fn lock_name(&mut self, name: &str) -> Result<()> {
         match self {
             Self::Sqlite(..) => Ok(()),
             Self::Postgres(_) => {
@@ -90,7 +90,7 @@ impl Transaction {
         }
     }
 
-    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+    pub(crate) async fn commit(self) -> Result<()> {
         match self {
             Self::Sqlite(transaction, files) => {
                 if let Some(files) = files {

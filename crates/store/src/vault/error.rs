@@ -5,7 +5,7 @@ use pillion_core::tool::ErrorCode;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VaultError {
-    /// The store is encrypted with another key than the configured key.
+    /// The store is encrypted with a key other than the configured key.
     #[error(
         "the store is encrypted with another key: the store has the key id {stored_id}, the \
         configured key has {configured_id}"

@@ -158,12 +158,9 @@ mod tests {
         }
     }
 
-    fn rejection_reason(
-        change: impl FnOnce(&mut Proposal),
-        actors: &[&str],
-    ) -> Option<&'static str> {
+    fn rejection_reason(edit: impl FnOnce(&mut Proposal), actors: &[&str]) -> Option<&'static str> {
         let mut proposal = proposal();
-        change(&mut proposal);
+        edit(&mut proposal);
         let actors: Vec<_> = actors.iter().map(|&actor| actor.to_owned()).collect();
         check_proposal(&proposal, &actors).err()
     }

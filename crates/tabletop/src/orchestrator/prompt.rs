@@ -31,13 +31,9 @@ pub(crate) fn format_facts(messages: &[StoredMessage]) -> Vec<String> {
         .iter()
         .map(|message| &message.scene_message)
         .filter(|message| message.author != SYSTEM_AUTHOR)
-        .map(|message| {
-            let ooc_note = if message.ooc {
-                " (out of character)"
-            } else {
-                ""
-            };
-            format!("{}{ooc_note}: {}", message.author, message.message)
+        .map(|entry| {
+            let ooc_note = if entry.ooc { " (out of character)" } else { "" };
+            format!("{}{ooc_note}: {}", entry.author, entry.message)
         })
         .collect()
 }

@@ -232,7 +232,7 @@ mod tests {
         table.go.notify_one();
         assert!(!second.await.1);
         assert_eq!(table.runs(), 2);
-        // An action that all callers gave up leaves nothing behind.
+        // An action is removed once none of its callers waits for it.
         let mut third = Box::pin(table.run(key("other"), output(false)));
         assert!(poll_once(&mut third).await.is_some());
         assert!(table.recent.0.lock().running_actions.is_empty());

@@ -10,6 +10,7 @@ use super::{
     MAX_GATHERED_BYTES, MAX_GATHERED_CALLS, SpooledCalls, UnwrittenCalls, closed_error, has_run,
     line, query,
 };
+use crate::Result;
 
 /// Maximum size of the arguments that the record of a call's end contains if the disk is full, in
 /// bytes.
@@ -91,7 +92,7 @@ impl SpoolBuffer {
         call: ToolCallRecord,
         line: &[u8],
         change_count: Option<u64>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if self.is_closed {
             return Err(closed_error());
         }

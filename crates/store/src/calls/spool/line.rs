@@ -5,6 +5,8 @@ use pillion_core::store::{CallId, CallStatus, ProcessRun, StoreError, Timestamp,
 use pillion_core::tool::ErrorCode;
 use serde::{Deserialize, Serialize};
 
+use crate::Result;
+
 /// Length of a call id as text, in bytes.
 const CALL_ID_LEN: usize = 36;
 
@@ -53,7 +55,7 @@ pub(super) enum DecodedLine {
 /// Encodes a record. The line break comes first, so that an incomplete line of a failed write does
 /// not damage the next record. The checksum, which comes last, detects damage such as a changed
 /// digit, which would otherwise result in another valid record.
-pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
+pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>> {
     let duration = call.duration.map(|duration| duration.as_micros());
     let line = RecordLine {
         id: call.id.to_string().into(),
