@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::exception;
 use crate::json::to_value_as;
-use crate::zend::Failure;
+use crate::zend::Result;
 pub use local::LocalChat;
 pub use local_request::LocalChatRequest;
 pub use settings::{ChatSettings, ModelSettings, read_model, read_options};
@@ -45,7 +45,7 @@ pub struct FinishedChat {
 ///
 /// # Errors
 /// An `InvalidInputException` if the messages are invalid.
-pub fn parse_messages(message: Option<&Zval>) -> Result<Vec<Value>, Failure> {
+pub fn parse_messages(message: Option<&Zval>) -> Result<Vec<Value>> {
     let Some(message) = message else {
         return Ok(Vec::new());
     };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::exception;
 use crate::json::to_value_as;
-use crate::zend::{Failure, MethodCall};
+use crate::zend::{Failure, MethodCall, Result};
 
 /// Reads the optional context argument of a method: `user` and `channel` specify the caller,
 /// `approved` and `denied` contain approval IDs (`approved` may also contain changed arguments),
@@ -15,7 +15,7 @@ use crate::zend::{Failure, MethodCall};
 ///
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException` that names the invalid key.
-pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallContext, Failure> {
+pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallContext> {
     let Some(context) = call.optional_array(index)? else {
         return Ok(CallContext::default());
     };
@@ -52,11 +52,9 @@ pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallConte
 
 /// Reads the key `approved`: a list of approval IDs, or a map from approval IDs to the arguments
 /// that replace the call's original arguments.
-fn take_approved(
-    context: &mut JsonObject,
-) -> Result<(HashSet<String>, HashMap<String, JsonObject>), Failure> {
-    let Some(Value::Object(entries)) = context.get("approved") else {
-        return Ok((take_ids(context, "approved")?, HashMap::new()));
+fn take_approved(extra: &mut JsonObject) -> Result<(HashSet<String>, HashMap<String, JsonObject>)> {
+    let Some(Value::Object(entries)) = extra.get("approved") else {
+        return Ok((take_ids(extra, "approved")?, HashMap::new()));
     };
     let (mut approved_ids, mut arguments) = (HashSet::new(), HashMap::new());
     for (key, entry) in entries {
@@ -73,7 +71,7 @@ fn take_approved(
             _ => return Err(invalid_ids("approved")),
         };
     }
-    context.shift_remove("approved");
+    extra.shift_remove("approved");
     Ok((approved_ids, arguments))
 }
 
@@ -83,7 +81,7 @@ fn invalid_ids(key: &str) -> Failure {
     ))
 }
 
-fn take_ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> {
+fn take_ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>> {
     match context.shift_remove(key) {
         None | Some(Value::Null) => Ok(HashSet::new()),
         Some(Value::Array(ids)) => ids

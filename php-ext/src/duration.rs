@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::exception;
-use crate::zend::Failure;
+use crate::zend::Result;
 
 /// Maximum duration: about 136 years. Larger durations could overflow a clock.
 const MAX_SECONDS: u32 = u32::MAX;
@@ -13,7 +13,7 @@ const MAX_SECONDS: u32 = u32::MAX;
 /// # Errors
 /// An `InvalidInputException` for a duration that is negative, not finite, or longer than
 /// [`MAX_SECONDS`].
-pub fn parse_seconds(parameter: &str, seconds: f64) -> Result<Duration, Failure> {
+pub fn parse_seconds(parameter: &str, seconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|duration| *duration <= Duration::from_secs(MAX_SECONDS.into()))

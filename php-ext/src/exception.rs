@@ -12,12 +12,11 @@ use serde_json::Value;
 use crate::json::{EmptyObject, decode};
 use crate::zend::exception_class::{
     APPROVAL_REQUIRED, CANCELLED, INVALID_INPUT, PILLION, RATE_LIMITED, TIMEOUT, class_for_code,
-    new_exception,
 };
 pub use crate::zend::exception_class::{for_code, invalid_input};
 use crate::zend::{
     Class, ClassSlot, ExceptionData, Failure, member, new_float, new_int, new_list, new_string,
-    runtime_exception, take_noted_interrupt,
+    runtime_exception, take_noted_interrupt, to_float,
 };
 pub use caught::{
     PhpOutcome, catch_exception, into_internal_error, into_tool_failure, run_during_failure,
@@ -122,102 +121,71 @@ pub struct FailedResult {
 /// Creates the exception for a failed result.
 pub fn for_result(result: &FailedResult) -> Failure {
     let code = parse_error_code(&result.code).unwrap_or(ErrorCode::InternalError);
-    let mut exception = new_exception(class_for_code(code).get(), code, result.error.clone());
+    let mut exception = ExceptionData::new(class_for_code(code), code, result.error.clone());
     exception.properties = vec![("errorCode", new_string(&result.code))];
     let metadata_entry = |name: &str| member(&result.metadata, name);
     match code {
         ErrorCode::RateLimited => {
-            let retry_after = metadata_entry("retry_after");
-            let seconds =
-                retry_after.and_then(|delay| delay.double().or(delay.long().map(to_float)));
-            exception
-                .properties
-                .extend(seconds.map(|seconds| ("retryAfter", new_float(seconds))));
+            let seconds = metadata_entry("retry_after").as_ref().and_then(to_float);
+            let property = seconds.map(|seconds| ("retryAfter", new_float(seconds)));
+            exception.properties.extend(property);
         }
         ErrorCode::ApprovalRequired => {
             let id = metadata_entry("approval_id").filter(Zval::is_string);
             let arguments = metadata_entry("arguments").filter(Zval::is_array);
-            let properties = [("approvalId", id), ("arguments", arguments)];
-            exception.properties.extend(
-                properties
-                    .into_iter()
-                    .filter_map(|(name, value)| Some((name, value?))),
-            );
-            let name = new_string(&result.tool_name);
-            exception.properties.push(("toolName", name));
+            for (name, value) in [("approvalId", id), ("arguments", arguments)] {
+                exception
+                    .properties
+                    .extend(value.map(|value| (name, value)));
+            }
+            exception.add("toolName", new_string(&result.tool_name));
         }
         _ => {}
     }
     Failure::Exception(Box::new(exception))
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "seconds: no precision is needed"
-)]
-fn to_float(whole_seconds: i64) -> f64 {
-    whole_seconds as f64
-}
-
 /// Creates an exception for a peer that cannot be reached, closes the connection, or sends an
 /// invalid message.
 pub fn transport_failure(message: impl Into<String>) -> Failure {
-    let code = ErrorCode::Unavailable;
-    Failure::Exception(Box::new(new_exception(
-        TRANSPORT.get(),
-        code,
-        message.into(),
-    )))
+    Failure::new(&TRANSPORT, ErrorCode::Unavailable, message)
 }
 
 /// Creates the exception for a failed request to an MCP server, with the error message of the MCP
 /// client.
 pub fn for_mcp_error(error: &McpError) -> Failure {
-    let (code, message) = (
-        pillion_mcp_tools::error_code(error.class()),
-        error.to_string(),
-    );
+    let code = pillion_mcp_tools::error_code(error.class());
+    let message = error.to_string();
     if let Some(rpc_error) = error.rpc_error() {
-        let number = new_int(rpc_error.code);
         // If the server's `data` is invalid, the exception has no data: the server's error matters
         // more than its data.
         let data = rpc_error
             .data
             .as_deref()
             .and_then(|data| decode(data.get(), EmptyObject::Array).ok()?.ok());
-        let mut exception = new_exception(JSON_RPC.get(), code, message);
+        let mut exception = ExceptionData::new(&JSON_RPC, code, message);
         exception.code = rpc_error.code;
-        exception.properties.push(("rpcCode", number));
-        exception
-            .properties
-            .push(("data", data.unwrap_or_default()));
+        exception.add("rpcCode", new_int(rpc_error.code));
+        exception.add("data", data.unwrap_or_default());
         return Failure::Exception(Box::new(exception));
     }
     if is_authorization_error(error) {
         return Failure::Exception(Box::new(for_authorization_error(error, message)));
     }
-    let mut exception = match code {
-        ErrorCode::Timeout => new_exception(TIMEOUT.get(), code, message),
-        ErrorCode::RateLimited => {
-            let mut rate_limit_exception = new_exception(RATE_LIMITED.get(), code, message);
-            if let Some(delay) = error.retry_after() {
-                let seconds = new_float(delay.as_secs_f64());
-                rate_limit_exception
-                    .properties
-                    .push(("retryAfter", seconds));
-            }
-            rate_limit_exception
-        }
-        ErrorCode::InvalidInput => new_exception(INVALID_INPUT.get(), code, message),
-        ErrorCode::Cancelled => new_exception(CANCELLED.get(), code, message),
-        _ if matches!(error.kind(), McpErrorKind::SessionExpired) => {
-            new_exception(SESSION_EXPIRED.get(), code, message)
-        }
-        _ => new_exception(TRANSPORT.get(), code, message),
+    let class = match code {
+        ErrorCode::Timeout => &TIMEOUT,
+        ErrorCode::RateLimited => &RATE_LIMITED,
+        ErrorCode::InvalidInput => &INVALID_INPUT,
+        ErrorCode::Cancelled => &CANCELLED,
+        _ if matches!(error.kind(), McpErrorKind::SessionExpired) => &SESSION_EXPIRED,
+        _ => &TRANSPORT,
     };
+    let mut exception = ExceptionData::new(class, code, message);
+    if let (ErrorCode::RateLimited, Some(delay)) = (code, error.retry_after()) {
+        exception.add("retryAfter", new_float(delay.as_secs_f64()));
+    }
     if let (Some(status), true) = (error.http_status(), exception.class == TRANSPORT.get()) {
-        let value = new_int(i64::from(status));
-        exception.properties.push(("httpStatus", value));
+        exception.add("httpStatus", new_int(i64::from(status)));
     }
     Failure::Exception(Box::new(exception))
 }
@@ -234,12 +202,7 @@ fn is_authorization_error(error: &McpError) -> bool {
 
 /// Creates an exception for a denied authorization.
 pub fn authorization_denied(message: impl Into<String>) -> Failure {
-    let code = ErrorCode::Denied;
-    Failure::Exception(Box::new(new_exception(
-        AUTHORIZATION.get(),
-        code,
-        message.into(),
-    )))
+    Failure::new(&AUTHORIZATION, ErrorCode::Denied, message)
 }
 
 /// Adds the authorization URL and the scopes to an `AuthorizationException`. Returns any other
@@ -247,11 +210,8 @@ pub fn authorization_denied(message: impl Into<String>) -> Failure {
 pub fn with_authorization(failure: Failure, url: &str, scopes: &[String]) -> Failure {
     match failure {
         Failure::Exception(mut exception) if exception.class == AUTHORIZATION.get() => {
-            let scope_list = new_list(scopes.iter().map(new_string));
-            exception
-                .properties
-                .push(("authorizationUrl", new_string(url)));
-            exception.properties.push(("scopes", scope_list));
+            exception.add("authorizationUrl", new_string(url));
+            exception.add("scopes", new_list(scopes.iter().map(new_string)));
             Failure::Exception(exception)
         }
         failure => failure,
@@ -259,20 +219,14 @@ pub fn with_authorization(failure: Failure, url: &str, scopes: &[String]) -> Fai
 }
 
 fn for_authorization_error(error: &McpError, message: String) -> ExceptionData {
-    let mut exception = new_exception(
-        AUTHORIZATION.get(),
-        pillion_mcp_tools::error_code(error.class()),
-        message,
-    );
+    let code = pillion_mcp_tools::error_code(error.class());
+    let mut exception = ExceptionData::new(&AUTHORIZATION, code, message);
     if let Some(status) = error.http_status() {
-        let value = new_int(i64::from(status));
-        exception.properties.push(("httpStatus", value));
+        exception.add("httpStatus", new_int(i64::from(status)));
     }
     if let Some(challenge) = error.challenge() {
-        let scopes = new_list(challenge.scopes.iter().map(new_string));
-        exception.properties.push(("scopes", scopes));
-        let header = new_string(challenge.header);
-        exception.properties.push(("challenge", header));
+        exception.add("scopes", new_list(challenge.scopes.iter().map(new_string)));
+        exception.add("challenge", new_string(challenge.header));
     }
     exception
 }

@@ -16,9 +16,10 @@ use serde_json::json;
 
 use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::{ServerJob, WaitingClient};
+use crate::runtime::lock;
 use crate::tools::registry::Registry;
 use crate::wait::wait_serving;
-use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop, too_deep_message};
+use crate::zend::{Failure, Object, Result, is_nested, is_too_deep, should_stop, too_deep_message};
 pub use php_thread::{ExecutionJob, PhpThread};
 pub use started_calls::StartedCalls;
 
@@ -70,7 +71,7 @@ pub fn execute(
     calls: Vec<ToolCall>,
     context: CallContext,
     mode: ExecutionMode,
-) -> Result<Vec<ToolResult>, Failure> {
+) -> Result<Vec<ToolResult>> {
     if is_too_deep() {
         return Ok(calls.into_iter().map(to_too_deep_result).collect());
     }
@@ -97,7 +98,7 @@ pub fn execute(
         executor.clone()
     };
     let started_calls = StartedCalls::default();
-    let mut indexed_results = wait_serving(
+    let mut results = wait_serving(
         |job_sender| {
             for (index, client) in waiting_clients.iter().enumerate() {
                 let job_sender = Arc::clone(&job_sender);
@@ -112,9 +113,7 @@ pub fn execute(
             Box::pin(async move {
                 let results = Mutex::new(Vec::with_capacity(peer_calls.len()));
                 let on_finished = |index: usize, result: ToolResult| {
-                    (results.lock())
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((index, result));
+                    lock(&results).push((index, result));
                     ready(())
                 };
                 channel
@@ -135,22 +134,15 @@ pub fn execute(
     waiting_clients
         .into_iter()
         .try_for_each(WaitingClient::finish)?;
-    indexed_results.sort_by_key(|(index, _)| *index);
-    Ok(indexed_results
-        .into_iter()
-        .map(|(_, result)| result)
-        .collect())
+    results.sort_by_key(|(index, _)| *index);
+    Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
 /// Returns the failed result of a call that exceeds the nesting limit. Listeners are not notified,
 /// because a listener could make another nested call.
 fn to_too_deep_result(call: ToolCall) -> ToolResult {
-    let mut result = ToolResult::failure(
-        call.id,
-        call.name,
-        ErrorCode::InternalError,
-        too_deep_message(),
-    );
+    let code = ErrorCode::InternalError;
+    let mut result = ToolResult::failure(call.id, call.name, code, too_deep_message());
     result
         .metadata
         .insert("execution_time".to_owned(), json!(0.0));
@@ -166,8 +158,8 @@ pub fn serve(
     participants: &ExecutionParticipants<'_>,
     started_calls: &StartedCalls,
     job: ExecutionJob,
-    serve_mcp: impl FnOnce(usize, ServerJob) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    serve_mcp: impl FnOnce(usize, ServerJob) -> Result<()>,
+) -> Result<()> {
     match job {
         ExecutionJob::RunTool(job) => {
             job.serve(|run| run::run(participants.registry_object, run))?;

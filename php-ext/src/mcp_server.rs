@@ -16,7 +16,7 @@ use crate::log::{LogLevel, log};
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{McpConnection, RequireApproval, Server, ServerLink, sessions};
 use crate::runtime::forks;
-use crate::zend::Failure;
+use crate::zend::Result;
 use client_slot::ClientSlot;
 use tool::ServerTool;
 
@@ -57,7 +57,7 @@ impl RegisteredMcpServer {
         prefix: &str,
         approval: &RequireApproval,
         hooks: Option<Hooks<'_>>,
-    ) -> Result<Vec<Arc<dyn Tool>>, Failure> {
+    ) -> Result<Vec<Arc<dyn Tool>>> {
         // The client never connects: it only identifies the server of the tools.
         let identity_client = McpClient::new(self.server.config().clone());
         let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(listed_tools.len());
@@ -90,7 +90,7 @@ impl RegisteredMcpServer {
     /// # Errors
     /// A failure if the process cannot create a runtime, and an exception of the client's token
     /// store.
-    pub fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
+    pub fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<()> {
         let is_forked = self.is_of_another_process();
         let (mcp_client, connection) = match client {
             None if !is_forked => return Ok(()),

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::exception;
 use crate::json::to_value;
-use crate::zend::{Failure, MethodCall, Object};
+use crate::zend::{MethodCall, Object, Result};
 
 /// Returns the tool capabilities of a model that is an argument of a method.
 ///
 /// # Errors
 /// A `TypeError` if the argument has another type; an error of [`read_capabilities`].
-pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabilities, Failure> {
+pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabilities> {
     let model = call
         .value(index)
         .filter(|model| model.is_array() || model.is_object())
@@ -29,7 +29,7 @@ pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabil
 ///
 /// # Errors
 /// An `InvalidInputException` that names the key with the invalid value.
-fn read_capabilities(model: &Zval) -> Result<ToolCapabilities, Failure> {
+fn read_capabilities(model: &Zval) -> Result<ToolCapabilities> {
     let tools = match Object::from_value(model) {
         Some(object) if object.has_method("getTools") => to_value(&object.call("getTools", [])?)?,
         _ => match to_value(model)? {

@@ -18,7 +18,7 @@ mod lru_cache;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use bound::{PerProcess, ProcessBound};
@@ -30,7 +30,13 @@ use pillion_core::tool::ErrorCode;
 
 use crate::exception;
 use crate::settings;
-use crate::zend::{Failure, note_interrupt};
+use crate::zend::{Result, note_interrupt};
+
+/// Locks a mutex. A poisoned lock is ignored, because a panic while a lock is held leaves a valid
+/// value behind.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Maximum time that shutdown waits for clean-up work, such as the end of abandoned calls.
 const ABANDONED_WORK_TIMEOUT: Duration = Duration::from_millis(50);
@@ -44,7 +50,7 @@ struct ProcessState {
 static PROCESS_STATE: PerProcess<ProcessState> = PerProcess::new();
 
 /// Calls `work` with the state of this process, which is created on first use.
-fn with_process<R>(work: impl FnOnce(&mut ProcessState) -> R) -> Result<R, Failure> {
+fn with_process<R>(work: impl FnOnce(&mut ProcessState) -> R) -> Result<R> {
     let create = || {
         Ok(ProcessState {
             engine: start_engine()?,
@@ -54,7 +60,7 @@ fn with_process<R>(work: impl FnOnce(&mut ProcessState) -> R) -> Result<R, Failu
     PROCESS_STATE.with(create, work)
 }
 
-fn start_engine() -> Result<Arc<Engine>, Failure> {
+fn start_engine() -> Result<Arc<Engine>> {
     Engine::start().map_err(|error| {
         let message = format!("Pillion cannot start its thread: {error}");
         exception::for_code(ErrorCode::Unavailable, message)
@@ -65,7 +71,7 @@ fn start_engine() -> Result<Arc<Engine>, Failure> {
 ///
 /// # Errors
 /// An `UnavailableException` if the system cannot create threads.
-pub fn engine() -> Result<Arc<Engine>, Failure> {
+pub fn engine() -> Result<Arc<Engine>> {
     with_process(|process_state| Arc::clone(&process_state.engine))
 }
 
@@ -76,8 +82,8 @@ pub fn engine() -> Result<Arc<Engine>, Failure> {
 /// The failure of `create`, or a failure of [`engine`].
 pub fn language_model(
     identity: &str,
-    create: impl FnOnce() -> Result<HttpModel, Failure>,
-) -> Result<HttpModel, Failure> {
+    create: impl FnOnce() -> Result<HttpModel>,
+) -> Result<HttpModel> {
     let key = identity.to_owned();
     let cached_model = with_process(|process_state| process_state.models.get(&key).cloned())?;
     if let Some(model) = cached_model {
@@ -131,9 +137,7 @@ pub fn sidecar_client(path: &Path, timeout: Duration) -> Arc<Client> {
     static SIDECAR_CLIENTS: Mutex<LruCache<ClientKey, Arc<Client>>> = Mutex::new(LruCache::new(8));
     let max_bytes = settings::max_response_bytes();
     let key = (path.to_owned(), timeout, max_bytes);
-    let mut clients = SIDECAR_CLIENTS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut clients = lock(&SIDECAR_CLIENTS);
     if let Some(client) = clients.get(&key) {
         return Arc::clone(client);
     }

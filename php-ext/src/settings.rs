@@ -19,32 +19,12 @@ use crate::zend::{SettingCheck, new_setting, with_setting};
 // The setting `log_level` is registered first: if the value of another setting is rejected, the
 // rejection is logged according to the log level.
 static SETTINGS: IniEntryDefs<7> = IniEntryDefs::new([
-    new_ini_setting(
-        c"pillion.log_level",
-        c"warning",
-        PERMISSION_ALL,
-        check_level,
-    ),
-    new_ini_setting(
-        c"pillion.max_response_bytes",
-        c"0",
-        PERMISSION_ALL,
-        check_bytes,
-    ),
-    new_ini_setting(
-        c"pillion.max_sessions",
-        c"64",
-        PERMISSION_SYSTEM,
-        check_sessions,
-    ),
-    new_ini_setting(
-        c"pillion.session_idle_ms",
-        c"300000",
-        PERMISSION_SYSTEM,
-        check_time,
-    ),
-    new_ini_setting(c"pillion.socket", c"", PERMISSION_ALL, check_path),
-    new_ini_setting(c"pillion.timeout_ms", c"0", PERMISSION_ALL, check_time),
+    new_ini_setting(c"pillion.log_level", c"warning", ALL, check_level),
+    new_ini_setting(c"pillion.max_response_bytes", c"0", ALL, check_bytes),
+    new_ini_setting(c"pillion.max_sessions", c"64", SYSTEM, check_sessions),
+    new_ini_setting(c"pillion.session_idle_ms", c"300000", SYSTEM, check_time),
+    new_ini_setting(c"pillion.socket", c"", ALL, check_path),
+    new_ini_setting(c"pillion.timeout_ms", c"0", ALL, check_time),
     IniEntryDef::end(),
 ]);
 
@@ -58,10 +38,10 @@ const fn new_ini_setting(
 }
 
 /// The setting may be changed anywhere: by `ini_set()`, `.user.ini`, `php_value` and `php.ini`.
-const PERMISSION_ALL: IniEntryPermission = IniEntryPermission::All;
+const ALL: IniEntryPermission = IniEntryPermission::All;
 /// The setting may be changed only in `php.ini` and by `php_admin_value`, because it applies to the
 /// process rather than to one request.
-const PERMISSION_SYSTEM: IniEntryPermission = IniEntryPermission::System;
+const SYSTEM: IniEntryPermission = IniEntryPermission::System;
 
 /// Maximum duration that a setting may have: 24 days, in milliseconds.
 const MAX_DURATION_MS: u64 = i32::MAX as u64;
@@ -135,28 +115,27 @@ fn parse_number(text: &str) -> Option<u64> {
     has_only_digits.then(|| text.parse().ok()).flatten()
 }
 
+fn require<T>(value: Option<T>, expected: &'static str) -> Result<(), &'static str> {
+    value.map(drop).ok_or(expected)
+}
+
 fn check_level(value: &str) -> Result<(), &'static str> {
-    LogLevel::parse(value)
-        .map(drop)
-        .ok_or("off, error, warning, info or debug")
+    require(LogLevel::parse(value), "off, error, warning, info or debug")
 }
 
 fn check_bytes(value: &str) -> Result<(), &'static str> {
-    parse_bytes(value)
-        .map(drop)
-        .ok_or("bytes, such as 1048576 or 16M, up to 4G; 0: each client's own limit")
+    require(
+        parse_bytes(value),
+        "bytes, such as 1048576 or 16M, up to 4G; 0: each client's own limit",
+    )
 }
 
 fn check_time(value: &str) -> Result<(), &'static str> {
-    parse_time(value)
-        .map(drop)
-        .ok_or("whole milliseconds, up to 2147483647")
+    require(parse_time(value), "whole milliseconds, up to 2147483647")
 }
 
 fn check_sessions(value: &str) -> Result<(), &'static str> {
-    parse_sessions(value)
-        .map(drop)
-        .ok_or("a number from 1 to 10000")
+    require(parse_sessions(value), "a number from 1 to 10000")
 }
 
 fn check_path(value: &str) -> Result<(), &'static str> {

@@ -15,7 +15,9 @@ use serde_json::{Map, Value, json};
 
 use crate::duration::parse_seconds;
 use crate::exception;
-use crate::zend::{Failure, Object, entries, member, new_array, new_string};
+use crate::zend::{
+    Failure, Object, Result, empty_array, entries, member, new_array, new_string, with_entries,
+};
 use doc_comment::DocComment;
 use reflection::find_attribute;
 pub use reflection::find_attributed;
@@ -60,7 +62,7 @@ impl Signature {
 /// # Errors
 /// An `InvalidInputException` that names an argument which does not fit into a PHP integer. An
 /// exception of PHP code that runs during the conversion, such as an autoloader.
-pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
+pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval> {
     let mut parameter_values = Vec::new();
     for (key, conversion) in entries(binding) {
         let Some(name) = key.string() else {
@@ -76,9 +78,7 @@ pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
         };
         parameter_values.push((name, value));
     }
-    Ok(new_array(parameter_values.iter().map(|(name, value)| {
-        (name.as_str(), value.shallow_clone())
-    })))
+    Ok(with_entries(&empty_array(), parameter_values))
 }
 
 /// Reads the signature of PHP code.
@@ -86,10 +86,7 @@ pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
 /// # Errors
 /// An `InvalidInputException` that names the code and the part that cannot be expressed as a tool.
 /// An exception of PHP code that runs while the signature is read, such as an autoloader.
-pub fn read_signature(
-    target: &Target,
-    overrides: &SignatureOverrides<'_>,
-) -> Result<Signature, Failure> {
+pub fn read_signature(target: &Target, overrides: &SignatureOverrides<'_>) -> Result<Signature> {
     let function = &target.function;
     let comment = DocComment::parse(&function.call_string("getDocComment")?.unwrap_or_default());
     let attribute_object = match find_attribute(function, attributes::AS_TOOL)? {
@@ -144,7 +141,7 @@ pub fn read_signature(
 fn with_attribute(
     builder: ToolDefinitionBuilder,
     attribute: Object<'_>,
-) -> Result<ToolDefinitionBuilder, Failure> {
+) -> Result<ToolDefinitionBuilder> {
     let property = |name: &str| attributes::tool_property(attribute, name);
     let is_set = |name: &str| Ok::<_, Failure>(property(name)?.bool() == Some(true));
     let cooldown_seconds = property("cooldownSeconds")?.double().unwrap_or_default();
@@ -155,16 +152,12 @@ fn with_attribute(
         .strict(is_set("strict")?))
 }
 
-fn read_parameters(
-    target: &Target,
-    comment: &DocComment,
-    is_strict: bool,
-) -> Result<(Value, Binding), Failure> {
+fn read_parameters(target: &Target, doc: &DocComment, is_strict: bool) -> Result<(Value, Binding)> {
     let mut properties = Map::new();
     let mut required_names = Vec::new();
     let mut binding = Vec::new();
     for reflection in target.function.call_list("getParameters")? {
-        let parameter = parameter::read_parameter(&target.label, &reflection, comment)?;
+        let parameter = parameter::read_parameter(&target.label, &reflection, doc)?;
         if parameter.is_required {
             required_names.push(Value::from(parameter.name.as_str()));
         }

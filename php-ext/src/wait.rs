@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::runtime::{self, Engine, ProcessBound, UnattendedGuard};
-use crate::zend::{Failure, check_interrupt};
+use crate::zend::{Failure, Result, check_interrupt};
 
 /// The duration of a slice, and therefore the maximum delay of a signal handler.
 const SLICE_INTERVAL: Duration = Duration::from_millis(20);
@@ -64,23 +64,18 @@ impl<Request, Response> Job<Request, Response> {
     /// Creates a request, and the receiver of its response.
     pub fn new(request: Request) -> (Self, oneshot::Receiver<Response>) {
         let (reply_sender, response) = ReplySender::new();
-        (
-            Self {
-                request,
-                reply_sender,
-            },
-            response,
-        )
+        let job = Self {
+            request,
+            reply_sender,
+        };
+        (job, response)
     }
 
     /// Sends the result of `work` as the response, unless the receiver of the response was dropped.
     ///
     /// # Errors
     /// The failure of `work`, after which no response is sent.
-    pub fn serve(
-        self,
-        work: impl FnOnce(&Request) -> Result<Response, Failure>,
-    ) -> Result<(), Failure> {
+    pub fn serve(self, work: impl FnOnce(&Request) -> Result<Response>) -> Result<()> {
         if !self.reply_sender.is_abandoned() {
             let response = work(&self.request)?;
             self.reply_sender.send(response);
@@ -104,9 +99,7 @@ pub enum WorkEvent<T, J> {
 ///
 /// # Errors
 /// An exception of a signal handler, the end of the request, or a panic in the work.
-pub fn wait<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> Result<T, Failure> {
+pub fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
     wait_serving(|_: JobSender<()>| work, |()| Ok(()))
 }
 
@@ -117,8 +110,8 @@ pub fn wait<T: Send + 'static>(
 /// The same errors as [`wait`], or the failure of `serve`.
 pub fn wait_serving<T, J, W>(
     work: impl FnOnce(JobSender<J>) -> W,
-    serve: impl Fn(J) -> Result<(), Failure>,
-) -> Result<T, Failure>
+    serve: impl Fn(J) -> Result<()>,
+) -> Result<T>
 where
     T: Send + 'static,
     J: Send + 'static,
@@ -152,7 +145,7 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
     ///
     /// # Errors
     /// An `UnavailableException` if the system cannot create threads.
-    pub fn start<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self, Failure>
+    pub fn start<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self>
     where
         W: Future<Output = T> + Send + 'static,
     {
@@ -162,7 +155,7 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
     }
 
     /// Starts `work` like [`start`](Self::start), for work that PHP waits for immediately.
-    fn new<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self, Failure>
+    fn new<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self>
     where
         W: Future<Output = T> + Send + 'static,
     {
@@ -224,7 +217,7 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
     /// # Errors
     /// An exception of a signal handler, the end of the request, or a panic in the work. In a
     /// forked child, always an error, because the work runs only in the parent.
-    pub fn next(&self) -> Result<WorkEvent<T, J>, Failure> {
+    pub fn next(&self) -> Result<WorkEvent<T, J>> {
         loop {
             let Some(state) = self.state.get() else {
                 return Err(Failure::error(

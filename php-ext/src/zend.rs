@@ -43,7 +43,7 @@ pub use callback::{call_callable, call_with_named_arguments, is_callable};
 pub use class::{AttributeTargets, Class};
 pub use class_slot::ClassSlot;
 pub use declaration::Parameter;
-pub use failure::{ExceptionData, Failure, Outcome};
+pub use failure::{ExceptionData, Failure, Outcome, Result};
 pub use ffi::{iterator, json_serializable, runtime_exception};
 pub use guard::run_guarded;
 pub use hold::hold_value;
@@ -62,5 +62,6 @@ pub use throw::{rethrow, take_exception};
 pub use types::DeclaredType;
 pub use value::{
     empty_array, escape_bytes, into_array, new_array, new_bool, new_float, new_int, new_list,
-    new_string, type_name, undefined_value, with_entries, with_entry, without_entry,
+    new_string, to_float, try_new_list, type_name, undefined_value, with_entries, with_entry,
+    without_entry,
 };

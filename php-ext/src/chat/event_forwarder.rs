@@ -1,6 +1,6 @@
 //! Delivers the events of a chat run to PHP, and converts the run's outcome to a response.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use pillion_chat::{Backlog, ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, EndedCall};
@@ -8,6 +8,7 @@ use pillion_client::wire::{ChatApproval, ChatResponse, ChatToolCall, ChatUsage};
 use pillion_core::tool::ToolFailure;
 
 use super::job::{ChatJob, QueuedEvent};
+use crate::runtime::lock;
 use crate::wait::JobSender;
 
 /// Forwards a chat's events to PHP, and keeps the chat's latest state.
@@ -34,11 +35,7 @@ impl ChatListener for EventForwarder {
     }
 
     async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
-        let mut latest_state = self
-            .latest_state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        latest_state.clone_from(state);
+        lock(&self.latest_state).clone_from(state);
         Ok(())
     }
 }

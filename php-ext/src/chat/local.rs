@@ -1,5 +1,5 @@
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pillion_chat::{Backlog, ChatState};
 use serde_json::json;
@@ -12,11 +12,10 @@ use crate::execution::tool_executor;
 use crate::execution::{self, ExecutionParticipants, StartedCalls};
 use crate::log::{LogLevel, log};
 use crate::mcp::{CallHandle, McpConnection};
-use crate::runtime::ProcessBound;
+use crate::runtime::{ProcessBound, lock};
 use crate::tools::registered_clients::RegisteredClients;
-use crate::tools::registry::read_registry;
 use crate::wait::{WorkEvent, WorkHandle};
-use crate::zend::{Failure, Object};
+use crate::zend::{Failure, Object, Result};
 
 /// A chat whose tool loop runs in this process.
 pub struct LocalChat {
@@ -39,15 +38,9 @@ impl LocalChat {
     /// # Errors
     /// A failure that ends the whole chat: an exception from a signal handler, a listener or the
     /// logger, `exit()` in a tool, or the end of the request.
-    pub fn next(&self, executor: Object<'_>, values: &ChatValues) -> Result<ChatStep, Failure> {
+    pub fn next(&self, executor: Object<'_>, values: &ChatValues) -> Result<ChatStep> {
         let registry_value = tool_executor::registry_value(executor)?;
-        let (registry_object, registry) = read_registry(&registry_value)?;
-        let participants = ExecutionParticipants {
-            registry,
-
-            registry_object,
-            hooks: Some(tool_executor::read_hooks(executor)?),
-        };
+        let participants = tool_executor::read_participants(executor, &registry_value)?;
         let step = self.wait_for_step(&participants, executor, values);
         self.is_serving.set(false);
         step.map_err(|failure| {
@@ -61,7 +54,7 @@ impl LocalChat {
         participants: &ExecutionParticipants<'_>,
         executor: Object<'_>,
         values: &ChatValues,
-    ) -> Result<ChatStep, Failure> {
+    ) -> Result<ChatStep> {
         let clients = &values.clients;
         let mcp_calls = self.mcp_calls.iter().filter_map(|(call, _)| call.get());
         let _wait_guards: Vec<_> = mcp_calls.map(CallHandle::begin_wait).collect();
@@ -94,10 +87,7 @@ impl LocalChat {
                     })?;
                 }
                 WorkEvent::Done(outcome) => {
-                    self.latest_state
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .clone_from(&outcome.state);
+                    lock(&self.latest_state).clone_from(&outcome.state);
                     let finished_chat = self.finish(outcome)?;
                     self.deliver_notifications(clients)?;
                     return Ok(ChatStep::Done(finished_chat));
@@ -110,7 +100,7 @@ impl LocalChat {
     /// Delivers the pending notifications of the MCP servers to PHP. A failed delivery is only
     /// logged, so that the chat's outcome is not lost. Only a failure that must end the PHP request
     /// is returned.
-    fn deliver_notifications(&self, clients: &RegisteredClients) -> Result<(), Failure> {
+    fn deliver_notifications(&self, clients: &RegisteredClients) -> Result<()> {
         for (client, (_, connection)) in clients.iter().zip(&self.mcp_calls) {
             let Some(connection) = connection.get() else {
                 continue;
@@ -128,7 +118,7 @@ impl LocalChat {
         Ok(())
     }
 
-    fn finish(&self, outcome: ChatOutcome) -> Result<FinishedChat, Failure> {
+    fn finish(&self, outcome: ChatOutcome) -> Result<FinishedChat> {
         let state = serialize_state(&outcome.state)?;
         let response = serde_json::to_value(outcome.into_response(&self.model))
             .map_err(|error| Failure::error(error.to_string()))?;
@@ -140,9 +130,7 @@ impl LocalChat {
     pub fn end(&self) -> Option<String> {
         let latest_state = if self.is_of_this_process() {
             self.work.stop();
-            self.latest_state
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
+            lock(&self.latest_state)
         } else {
             // A forked child does not wait for the lock of the state: if a thread of the parent
             // held the lock during the fork, no thread of the child ever releases it.
@@ -155,7 +143,7 @@ impl LocalChat {
     ///
     /// # Errors
     /// An exception from a listener or from the logger.
-    pub fn dispatch_cancelled(&self, executor: Object<'_>) -> Result<(), Failure> {
+    pub fn dispatch_cancelled(&self, executor: Object<'_>) -> Result<()> {
         self.started_calls
             .dispatch_cancelled(tool_executor::read_hooks(executor)?)
     }
@@ -172,6 +160,6 @@ impl LocalChat {
     }
 }
 
-fn serialize_state(state: &ChatState) -> Result<String, Failure> {
+fn serialize_state(state: &ChatState) -> Result<String> {
     serde_json::to_string(state).map_err(|error| Failure::error(error.to_string()))
 }

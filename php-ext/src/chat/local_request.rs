@@ -14,12 +14,11 @@ use super::runner::{ExtendedRunner, PhpRunner};
 use super::{ChatSettings, ModelSettings};
 use crate::exception;
 use crate::execution::tool_executor;
-use crate::execution::{ExecutionJob, ExecutionParticipants, PhpThread, StartedCalls};
+use crate::execution::{ExecutionJob, PhpThread, StartedCalls};
 use crate::runtime::ProcessBound;
 use crate::tools::registered_clients::RegisteredClients;
-use crate::tools::registry::read_registry;
 use crate::wait::{JobSender, WorkHandle};
-use crate::zend::{Failure, Object};
+use crate::zend::{Object, Result};
 
 /// Maximum size of the events that PHP has not read yet, in bytes. Above this size, Pillion stops
 /// reading the model's response until PHP has read events. The limit is larger than a typical text
@@ -48,21 +47,17 @@ impl LocalChatRequest<'_> {
     /// # Errors
     /// An `InvalidInputException` if the messages or the state are invalid; an exception of the
     /// clients' PHP code.
-    pub fn start(
-        self,
-        executor: Object<'_>,
-        clients: &RegisteredClients,
-    ) -> Result<LocalChat, Failure> {
+    pub fn start(self, executor: Object<'_>, clients: &RegisteredClients) -> Result<LocalChat> {
         let is_extended = tool_executor::is_extended(executor);
         let registry_value = tool_executor::registry_value(executor)?;
-        let (registry_object, registry) = read_registry(&registry_value)?;
+        let participants = tool_executor::read_participants(executor, &registry_value)?;
+        let registry = participants.registry;
         // The MCP servers are prepared here only for a plain `ToolExecutor`, because a subclass
         // runs the calls with its own `executeParallel()`.
         let has_mcp_tools = !is_extended
             && (self.tools.iter()).any(|tool| registry.is_mcp_tool(tool.name().as_str()));
         registry.prepare_servers(clients, has_mcp_tools)?;
         let engine_executor = tool_executor::read_executor(executor)?;
-        let model = self.model.create_model()?;
         let runner: Arc<dyn ToolRunner> = if is_extended {
             Arc::new(ExtendedRunner {
                 executor: engine_executor.clone(),
@@ -75,13 +70,11 @@ impl LocalChatRequest<'_> {
             })
         };
         let backlog = Arc::new(Backlog::new(MAX_UNREAD_BYTES));
-        let chat = self.new_chat_loop(
-            runner,
-            PacedModel {
-                model,
-                backlog: Arc::clone(&backlog),
-            },
-        );
+        let model = PacedModel {
+            model: self.model.create_model()?,
+            backlog: Arc::clone(&backlog),
+        };
+        let chat = self.new_chat_loop(runner, model);
         let mut state = self.create_initial_state(&chat)?;
         let latest_state = Arc::new(Mutex::new(state.clone()));
         let mut mcp_links = Vec::new();
@@ -91,11 +84,6 @@ impl LocalChatRequest<'_> {
             link.deliver(hooks, &connection)?;
             mcp_links.push((link, connection));
         }
-        let participants = ExecutionParticipants {
-            registry,
-            registry_object,
-            hooks: Some(tool_executor::read_hooks(executor)?),
-        };
         let handled_jobs = participants.handled_jobs();
         let context = self.context;
         let opened_calls = OnceCell::new();
@@ -156,7 +144,7 @@ impl LocalChatRequest<'_> {
 
     /// Returns the state at the start of the run: the state to resume, or a new state, with the new
     /// messages appended.
-    fn create_initial_state(&self, chat: &ChatLoop) -> Result<ChatState, Failure> {
+    fn create_initial_state(&self, chat: &ChatLoop) -> Result<ChatState> {
         let chat_failure =
             |error: pillion_chat::ModelError| exception::for_code(error.code(), error.message);
         let Some(serialized_state) = self.state else {

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use ext_php_rs::types::Zval;
@@ -14,10 +14,13 @@ use tokio::task::yield_now;
 use super::job::{ChatJob, current_job_sender};
 use crate::exception::{self, PhpOutcome};
 use crate::execution::PhpThread;
+use crate::runtime::lock;
 use crate::values::tool_call;
 use crate::values::tool_result::to_tool_result;
 use crate::wait::Job;
-use crate::zend::{Failure, Object, entries, member, new_list, new_string, type_name, with_entry};
+use crate::zend::{
+    Failure, Object, entries, member, new_list, new_string, try_new_list, type_name, with_entry,
+};
 
 /// Runs the tool calls of a PHP executor: native and MCP tools run concurrently; at the same time,
 /// PHP tools run one after the other. The timeout of a PHP tool starts when the tool starts to run.
@@ -76,9 +79,7 @@ impl CallBatch {
         } else {
             context.shallow_clone()
         };
-        let call_objects =
-            (self.calls.iter().map(tool_call::new_call)).collect::<Result<Vec<_>, _>>()?;
-        let calls = new_list(call_objects);
+        let calls = try_new_list(self.calls.iter().map(tool_call::new_call))?;
         let returned_value = executor.call("executeParallel", [calls, call_context]);
         let results = returned_value.and_then(|list| {
             entries(&list)
@@ -108,13 +109,9 @@ pub(super) struct ExtendedRunner {
 }
 
 impl ExtendedRunner {
-    fn lock_queue(&self) -> std::sync::MutexGuard<'_, Vec<QueuedToolCall>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn run_queued(&self) {
         let (mut calls, mut senders, mut approval_ids) = (Vec::new(), Vec::new(), HashSet::new());
-        for (call, call_approval_ids, sender) in std::mem::take(&mut *self.lock_queue()) {
+        for (call, call_approval_ids, sender) in std::mem::take(&mut *lock(&self.queue)) {
             calls.push(call);
             approval_ids.extend(call_approval_ids);
             senders.push(sender);
@@ -188,8 +185,7 @@ impl ToolRunner for ExtendedRunner {
             ErrorCode::Cancelled,
             "The call was cancelled",
         );
-        self.lock_queue()
-            .push((call, context.approved.clone(), sender));
+        lock(&self.queue).push((call, context.approved.clone(), sender));
         // The task yields before it takes the batch, so that calls that start at the same time join
         // the batch.
         yield_now().await;

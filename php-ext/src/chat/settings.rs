@@ -19,7 +19,7 @@ use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
 use crate::runtime;
-use crate::zend::{Failure, is_callable, member, type_name, without_entry};
+use crate::zend::{Failure, Result, is_callable, member, type_name, without_entry};
 
 /// The only key of the model array whose value may be a callable.
 const API_KEY: &str = "api_key";
@@ -73,7 +73,7 @@ impl ModelSettings {
     ///
     /// # Errors
     /// An `InvalidInputException` if the egress policy forbids requests to the provider's URL.
-    pub(super) fn create_model(&self) -> Result<HttpModel, Failure> {
+    pub(super) fn create_model(&self) -> Result<HttpModel> {
         runtime::language_model(&self.identity, || {
             let config = self.config.clone();
             let config_with_key = match &self.key {
@@ -120,7 +120,7 @@ const LOCAL_ONLY_OPTIONS: [&str; 7] = [
 ///
 /// # Errors
 /// An `InvalidInputException` that names the invalid key.
-pub fn read_options(options: Option<&Zval>, is_in_sidecar: bool) -> Result<ChatSettings, Failure> {
+pub fn read_options(options: Option<&Zval>, is_in_sidecar: bool) -> Result<ChatSettings> {
     let value = match options {
         Some(options) => to_value_as("argument $options", options)?,
         None => Value::Null,
@@ -191,7 +191,7 @@ pub struct ParsedModel {
 ///
 /// # Errors
 /// An `InvalidInputException` that names the invalid key.
-pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
+pub fn read_model(value: &Zval) -> Result<ParsedModel> {
     let (key, key_callable) = read_key(value)?;
     let model_without_key = without_entry(value, API_KEY);
     let fields: ModelFields = deserialize_settings(
@@ -211,14 +211,10 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
         // The default API format is OpenAI's, because most model servers are compatible with it.
         _ => Provider::OpenAiChat,
     };
-    let has_known_provider = fields
-        .provider
-        .as_deref()
-        .is_none_or(|name| name.parse::<Provider>().is_ok());
-    let base_url = match (
-        &fields.base_url,
-        has_known_provider && provider_name.is_some(),
-    ) {
+    let is_known = |name: &str| name.parse::<Provider>().is_ok();
+    let has_default_url =
+        provider_name.is_some() && fields.provider.as_deref().is_none_or(is_known);
+    let base_url = match (&fields.base_url, has_default_url) {
         (Some(url), _) => url.as_str(),
         (None, true) => provider.api().base_url(),
         (None, false) => {
@@ -258,17 +254,14 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
     })
 }
 
-fn read_key(model: &Zval) -> Result<(ProviderKey, Zval), Failure> {
+fn read_key(model: &Zval) -> Result<(ProviderKey, Zval)> {
     let Some(value) = member(model, API_KEY).filter(|value| !value.is_null()) else {
         return Ok((ProviderKey::None, Zval::new()));
     };
     // A string is always the API key itself, even if a function of that name exists.
     match value.str() {
         Some("") => Ok((ProviderKey::None, Zval::new())),
-        Some(key) => Ok((
-            ProviderKey::Text(SecretString::from(key.to_owned())),
-            Zval::new(),
-        )),
+        Some(key) => Ok((ProviderKey::Text(key.into()), Zval::new())),
         None if is_callable(&value)? => Ok((ProviderKey::Callable, value)),
         None => Err(invalid_model_key(
             API_KEY,
@@ -277,7 +270,7 @@ fn read_key(model: &Zval) -> Result<(ProviderKey, Zval), Failure> {
     }
 }
 
-fn parse_headers(headers: BTreeMap<String, String>) -> Result<HeaderMap, Failure> {
+fn parse_headers(headers: BTreeMap<String, String>) -> Result<HeaderMap> {
     headers
         .into_iter()
         .map(|(name, value)| {
@@ -315,10 +308,7 @@ fn connection_identity(config: &HttpModelConfig, key: &ProviderKey) -> String {
 
 /// Deserializes settings; an empty list counts as an empty map, because PHP writes an empty map as
 /// `[]`.
-fn deserialize_settings<T: DeserializeOwned>(
-    setting_kind: &str,
-    value: Value,
-) -> Result<T, Failure> {
+fn deserialize_settings<T: DeserializeOwned>(kind: &str, value: Value) -> Result<T> {
     let mut fields = match value {
         Value::Null => Value::Object(Map::new()),
         Value::Array(list) if list.is_empty() => Value::Object(Map::new()),
@@ -335,7 +325,7 @@ fn deserialize_settings<T: DeserializeOwned>(
         let path = error.path().to_string();
         let reason = without_value(path.starts_with("headers"), &error.inner().to_string())
             .replace("expected f64", "expected a number");
-        exception::invalid_input(format!("Invalid {setting_kind} '{path}': {reason}"))
+        exception::invalid_input(format!("Invalid {kind} '{path}': {reason}"))
     })
 }
 

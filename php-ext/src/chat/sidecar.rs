@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{ChatSettings, ChatStep, FinishedChat};
 use crate::exception;
 use crate::runtime::ProcessBound;
-use crate::zend::Failure;
+use crate::zend::{Failure, Result};
 
 /// Maximum length of an event in the sidecar's event stream, in bytes. The limit is high, because
 /// the last event contains a complete response.
@@ -36,7 +36,7 @@ pub struct SidecarChatRequest<'a> {
 }
 
 impl SidecarChatRequest<'_> {
-    fn encode_body(&self, is_streamed: bool) -> Result<Vec<u8>, Failure> {
+    fn encode_body(&self, is_streamed: bool) -> Result<Vec<u8>> {
         let messages: Vec<Map<String, Value>> = (self.messages.iter())
             .filter_map(|message| message.as_object().cloned())
             .collect();
@@ -72,7 +72,7 @@ impl SidecarChatRequest<'_> {
     /// # Errors
     /// An exception if the sidecar is unavailable, does not respond in time, or responds with an
     /// error.
-    pub fn send(&self, client: &Client) -> Result<FinishedChat, Failure> {
+    pub fn send(&self, client: &Client) -> Result<FinishedChat> {
         let response = self
             .new_request(client)
             .send_bytes(&self.encode_body(false)?)
@@ -86,7 +86,7 @@ impl SidecarChatRequest<'_> {
     ///
     /// # Errors
     /// The same errors as [`send`](Self::send).
-    pub fn stream(&self, client: &Client) -> Result<SidecarChat, Failure> {
+    pub fn stream(&self, client: &Client) -> Result<SidecarChat> {
         let body = self.encode_body(true)?;
         let stream = self.new_request(client).send_for_stream(&body);
         let reader = EventReader {
@@ -105,7 +105,7 @@ impl SidecarChat {
     ///
     /// # Errors
     /// A `TransportException` or a `TimeoutException`; an exception from a signal handler.
-    pub fn next(&self) -> Result<ChatStep, Failure> {
+    pub fn next(&self) -> Result<ChatStep> {
         let reader = self.reader.get().ok_or_else(|| {
             Failure::error("Pillion: the process was forked; only the parent continues the chat")
         })?;
@@ -141,7 +141,7 @@ impl SidecarChat {
 
 impl EventReader {
     /// Returns the name and the data of the stream's next event.
-    fn next_event(&mut self) -> Result<(String, String), Failure> {
+    fn next_event(&mut self) -> Result<(String, String)> {
         let mut buffer = [0; 16 * 1024];
         loop {
             if let Some(event) = self.decoder.next_event() {

@@ -1,6 +1,6 @@
 //! `ChatAnswer`: the outcome of a chat run.
 
-use ext_php_rs::error::Result;
+use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use serde_json::Value;
@@ -10,8 +10,8 @@ use crate::exception::{self, FailedResult};
 use crate::json::{EmptyObject, decode_value};
 use crate::values::tool_call::exact_arguments;
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter, create, entries, member,
-    new_array, new_bool, new_float, new_list, new_string,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter, Result, create, entries,
+    member, new_array, new_bool, new_float, new_string, try_new_list,
 };
 
 pub const NAME: &str = "Pillion\\ChatAnswer";
@@ -40,7 +40,7 @@ const RESPONSE_FIELDS: [&str; 12] = [
     "retry_after",
 ];
 
-pub(super) fn register() -> Result<()> {
+pub(super) fn register() -> ZendResult<()> {
     Class::new(NAME)
         .flags(ClassFlags::Final)
         .property("readonly bool $success")
@@ -96,9 +96,7 @@ pub fn new(finished_chat: &FinishedChat) -> Outcome {
 /// to see.
 fn to_approvals(approvals: &Value) -> Outcome {
     let entries = approvals.as_array().into_iter().flatten();
-    Ok(new_list(
-        entries.map(to_approval).collect::<Result<Vec<_>, _>>()?,
-    ))
+    try_new_list(entries.map(to_approval))
 }
 
 /// Converts a call that waits for approval to a PHP value.
@@ -123,7 +121,7 @@ fn text_or_throw(call: &mut MethodCall<'_>) -> Outcome {
     Err(exception::for_result(&to_failed_result(this)?))
 }
 
-fn to_failed_result(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
+fn to_failed_result(this: Object<'_>) -> Result<FailedResult> {
     let get = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(get(name)?.string());
     let approvals = get("approvals")?;

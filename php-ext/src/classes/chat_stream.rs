@@ -15,7 +15,7 @@ use crate::clients::stream_iterator::{
     ItemIndex, StreamState, advance, set_current, with_iteration,
 };
 use crate::zend::{
-    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, methods,
+    Class, Failure, HiddenValue, MethodCall, Object, Outcome, Result, State, StateClass, methods,
     new_string, new_with_state, read_state,
 };
 
@@ -43,9 +43,7 @@ pub enum RunningChat {
 }
 
 impl State for ChatStreamState {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
+    const CLASS: &'static StateClass<Self> = &CLASS;
 }
 
 pub(super) fn register() -> ZendResult<()> {
@@ -73,13 +71,9 @@ fn reject_construction(_: &mut MethodCall<'_>) -> Outcome {
 ///
 /// # Errors
 /// [`Failure::Pending`] if PHP cannot create the object.
-pub fn new_stream(
-    chat: Object<'_>,
-    running_chat: RunningChat,
-    values: Option<&ChatValues>,
-) -> Outcome {
+pub fn new_stream(chat: Object<'_>, run: RunningChat, values: Option<&ChatValues>) -> Outcome {
     let stream = new_with_state(ChatStreamState {
-        running_chat: RefCell::new(Some(Rc::new(running_chat))),
+        running_chat: RefCell::new(Some(Rc::new(run))),
         state: RefCell::default(),
         item_index: ItemIndex::default(),
     })?;
@@ -103,7 +97,7 @@ impl StreamState for ChatStreamState {
 
     /// Fails if PHP code that the chat is running (such as a tool) requests the chat's next step,
     /// because the code and the chat would wait for each other forever.
-    fn check_can_advance(&self) -> Result<(), Failure> {
+    fn check_can_advance(&self) -> Result<()> {
         let running_chat = self.running_chat.borrow();
         match running_chat.as_deref() {
             Some(RunningChat::Local(local_chat)) if local_chat.is_serving() => Err(Failure::error(
@@ -113,7 +107,7 @@ impl StreamState for ChatStreamState {
         }
     }
 
-    fn advance(&self, this: Object<'_>) -> Result<(), Failure> {
+    fn advance(&self, this: Object<'_>) -> Result<()> {
         // The chat is taken out of the stream for the wait, because PHP code that runs during the
         // wait may end the stream.
         let Some(running_chat) = self.running_chat.borrow().clone() else {
@@ -137,7 +131,7 @@ impl StreamState for ChatStreamState {
     }
 }
 
-fn next_step(this: Object<'_>, running_chat: &RunningChat) -> Result<ChatStep, Failure> {
+fn next_step(this: Object<'_>, running_chat: &RunningChat) -> Result<ChatStep> {
     match running_chat {
         RunningChat::Sidecar(sidecar_chat) => sidecar_chat.next(),
         RunningChat::Local(local_chat) => {
@@ -174,13 +168,12 @@ fn destruct(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Ends the chat's run, and dispatches the end events of the run's tool calls.
-fn end_run(this: Object<'_>, stream: &ChatStreamState) -> Result<(), Failure> {
-    let Some(running_chat) = stream.stop() else {
+fn end_run(this: Object<'_>, stream: &ChatStreamState) -> Result<()> {
+    let Some(run) = stream.stop() else {
         return Ok(());
     };
     let chat = this.get(CLASS.get(), CHAT_PROPERTY)?;
-    if let (RunningChat::Local(local_chat), Some(chat)) =
-        (&*running_chat, Object::from_value(&chat))
+    if let (RunningChat::Local(local_chat), Some(chat)) = (&*run, Object::from_value(&chat))
         && local_chat.is_of_this_process()
     {
         tool_aware_chat::dispatch_cancelled(chat, local_chat)?;

@@ -15,7 +15,8 @@ use crate::values::tool_definition::to_tool_definition;
 use crate::values::tool_result::to_tool_result;
 use crate::values::{tool_call, tool_definition, tool_result};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Outcome, entries, methods, new_list, new_string,
+    Class, ClassSlot, Failure, MethodCall, Outcome, Result, entries, methods, new_string,
+    try_new_list,
 };
 
 static CLASS: ClassSlot = ClassSlot::new();
@@ -33,7 +34,7 @@ pub(super) fn register() -> ZendResult<()> {
     .register(&CLASS)
 }
 
-fn provider_argument(call: &MethodCall<'_>) -> Result<Provider, Failure> {
+fn provider_argument(call: &MethodCall<'_>) -> Result<Provider> {
     let name = call.string(0)?;
     name.parse()
         .map_err(|error: pillion_providers::UnknownProvider| {
@@ -48,7 +49,7 @@ fn tools(call: &mut MethodCall<'_>) -> Outcome {
         .map(|(_, value)| {
             to_tool_definition(&value)?.ok_or_else(|| wrong_class(tool_definition::NAME))
         })
-        .collect::<Result<Vec<ToolDefinition>, Failure>>()?;
+        .collect::<Result<Vec<ToolDefinition>>>()?;
     let tools = format_tools_by_name(provider, &definitions);
     decode_value(&Value::Array(tools), EmptyObject::StdClass)
 }
@@ -57,7 +58,7 @@ fn wrong_class(class: &str) -> Failure {
     exception::invalid_input(format!("Each element must be a {class}"))
 }
 
-fn response_argument(call: &MethodCall<'_>) -> Result<Value, Failure> {
+fn response_argument(call: &MethodCall<'_>) -> Result<Value> {
     to_value(call.array(1)?)
 }
 
@@ -69,8 +70,7 @@ fn tool_calls(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     let parsed_calls = parse_tool_calls(provider, &response_argument(call)?)
         .map_err(|error| malformed_response(&error))?;
-    let calls = parsed_calls.iter().map(tool_call::new_call);
-    Ok(new_list(calls.collect::<Result<Vec<_>, _>>()?))
+    try_new_list(parsed_calls.iter().map(tool_call::new_call))
 }
 
 fn text(call: &mut MethodCall<'_>) -> Outcome {
@@ -91,7 +91,7 @@ fn results(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     let results = entries(call.array(1)?)
         .map(|(_, value)| to_tool_result(&value)?.ok_or_else(|| wrong_class(tool_result::NAME)))
-        .collect::<Result<Vec<ToolResult>, Failure>>()?;
+        .collect::<Result<Vec<ToolResult>>>()?;
     let messages = format_results(provider, &results);
     decode_value(&Value::Array(messages), EmptyObject::StdClass)
 }

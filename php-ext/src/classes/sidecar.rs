@@ -25,8 +25,8 @@ use crate::runtime;
 use crate::settings;
 use crate::values::tool_call::exact_arguments;
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, StateClass, call_callable, construct,
-    entries, member, methods, new_bool, new_string, read_state, set_static_property,
+    Class, Failure, MethodCall, Object, Outcome, Result, State, StateClass, call_callable,
+    construct, entries, member, methods, new_bool, new_string, read_state, set_static_property,
     static_property, type_name,
 };
 use call_response::CallResponse;
@@ -41,14 +41,12 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 static CLASS: StateClass<Sidecar> = StateClass::new();
 
 struct Sidecar {
-    socket_path: PathBuf,
+    path: PathBuf,
     timeout: Duration,
 }
 
 impl State for Sidecar {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
+    const CLASS: &'static StateClass<Self> = &CLASS;
 }
 
 pub(super) fn register() -> ZendResult<()> {
@@ -76,7 +74,7 @@ pub(super) fn register() -> ZendResult<()> {
 
 /// Creates the client without any I/O: the sidecar does not need to be running yet.
 fn construct_sidecar(call: &mut MethodCall<'_>) -> Outcome {
-    let socket_path = match call.optional_string(0)? {
+    let path = match call.optional_string(0)? {
         Some(path) => PathBuf::from(path),
         None => resolve_socket_path()?,
     };
@@ -84,13 +82,7 @@ fn construct_sidecar(call: &mut MethodCall<'_>) -> Outcome {
         Some(timeout) => parse_seconds("timeout", timeout)?,
         None => settings::timeout().unwrap_or(DEFAULT_TIMEOUT),
     };
-    construct(
-        call.this(),
-        Sidecar {
-            socket_path,
-            timeout,
-        },
-    )?;
+    construct(call.this(), Sidecar { path, timeout })?;
     Ok(Zval::new())
 }
 
@@ -108,7 +100,7 @@ fn resolve_socket_using(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Returns the socket path of a client that is constructed without a path.
-fn resolve_socket_path() -> Result<PathBuf, Failure> {
+fn resolve_socket_path() -> Result<PathBuf> {
     let resolver = static_property(CLASS.get(), SOCKET_RESOLVER);
     let resolved_path = if resolver.is_null() {
         Zval::new()
@@ -130,9 +122,7 @@ fn resolve_socket_path() -> Result<PathBuf, Failure> {
 
 fn get_socket_path(call: &mut MethodCall<'_>) -> Outcome {
     let sidecar = read_state::<Sidecar>(call.this())?;
-    Ok(new_string(
-        sidecar.socket_path.as_os_str().as_encoded_bytes(),
-    ))
+    Ok(new_string(sidecar.path.as_os_str().as_encoded_bytes()))
 }
 
 /// Returns whether a sidecar responds. Returns false instead of throwing an exception if no sidecar
@@ -172,13 +162,11 @@ fn list_by_category<R>(
 /// Calls a tool and returns its data. A failed tool throws the exception for its error code.
 fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
     let name = call.string(0)?;
-    let arguments = read_arguments(call, 1)?;
+    let body = read_arguments(call, 1)?;
     let caller = caller_argument(call, 2)?;
     let response = send_request(call, |client| {
         let request = client.request(route::EXECUTE_TOOL, [name]).tools([name]);
-        request
-            .caller(&caller)
-            .send_bytes(arguments.get().as_bytes())
+        request.caller(&caller).send_bytes(body.get().as_bytes())
     })?;
     let call_response =
         CallResponse::from_value(&decode_body(response.body(), EmptyObject::Array)?);
@@ -245,18 +233,14 @@ fn deny(call: &mut MethodCall<'_>) -> Outcome {
 fn decide(call: &MethodCall<'_>, is_approval: bool) -> Outcome {
     let id = call.string(0)?;
     let reason = call.optional_string(1)?;
+    let (route, arguments) = if is_approval {
+        (route::APPROVE, read_edited_arguments(call)?)
+    } else {
+        (route::DENY, None)
+    };
     let request = DecisionRequest {
         reason: reason.map(str::to_owned),
-        arguments: if is_approval {
-            read_edited_arguments(call)?
-        } else {
-            None
-        },
-    };
-    let route = if is_approval {
-        route::APPROVE
-    } else {
-        route::DENY
+        arguments,
     };
     let response = send_request(call, |client| {
         client.request(route, [id]).send_json(&request)
@@ -268,7 +252,7 @@ fn decide(call: &MethodCall<'_>, is_approval: bool) -> Outcome {
 }
 
 /// Returns the arguments that the approver sets in place of the call's original arguments.
-fn read_edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>, Failure> {
+fn read_edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>> {
     if call.non_null_value(2).is_none() {
         return Ok(None);
     }
@@ -285,7 +269,7 @@ fn read_edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>, Fa
 /// (because the approver needs to see the arguments that the tool would receive), otherwise `None`.
 /// Returns an empty list if no call needs approval. In this usual case, the response is not parsed
 /// a second time.
-fn decode_approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
+fn decode_approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>> {
     let code = ErrorCode::ApprovalRequired.as_str().as_bytes();
     if !body.windows(code.len()).any(|part| part == code) {
         return Ok(Vec::new());
@@ -297,9 +281,7 @@ fn decode_approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> 
         None => std::slice::from_ref(&response),
     };
     let arguments_of_calls = results.iter().map(|result| {
-        let nested_result = result
-            .get("result")
-            .filter(|nested_result| nested_result.is_object());
+        let nested_result = result.get("result").filter(|nested| nested.is_object());
         let outcome = nested_result.unwrap_or(result);
         let needs_approval = outcome["error_code"] == ErrorCode::ApprovalRequired.as_str();
         let arguments = outcome["metadata"]
@@ -314,7 +296,7 @@ fn decode_approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> 
 ///
 /// # Errors
 /// An `InvalidInputException` that names the invalid key.
-pub fn caller_argument(call: &MethodCall<'_>, index: usize) -> Result<Caller, Failure> {
+pub fn caller_argument(call: &MethodCall<'_>, index: usize) -> Result<Caller> {
     let context = context_argument(call, index)?;
     let mut caller = Caller::default();
     if let Some(user) = context.user {
@@ -346,7 +328,7 @@ pub fn caller_argument(call: &MethodCall<'_>, index: usize) -> Result<Caller, Fa
     Ok(caller)
 }
 
-fn read_context_text<'a>(context: &'a JsonObject, key: &str) -> Result<Option<&'a str>, Failure> {
+fn read_context_text<'a>(context: &'a JsonObject, key: &str) -> Result<Option<&'a str>> {
     match context.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -359,9 +341,9 @@ fn read_context_text<'a>(context: &'a JsonObject, key: &str) -> Result<Option<&'
 fn send_request<R>(
     call: &MethodCall<'_>,
     send: impl FnOnce(&Client) -> Result<R, ClientError>,
-) -> Result<R, Failure> {
+) -> Result<R> {
     let sidecar = read_state::<Sidecar>(call.this())?;
-    let client = runtime::sidecar_client(&sidecar.socket_path, sidecar.timeout);
+    let client = runtime::sidecar_client(&sidecar.path, sidecar.timeout);
     send(&client).map_err(|error| exception::for_client_error(&error))
 }
 
@@ -374,8 +356,8 @@ pub fn is_sidecar(object: Object<'_>) -> bool {
 ///
 /// # Errors
 /// An `Error` if the object's constructor has not run.
-pub fn read_socket_path(sidecar: Object<'_>) -> Result<&Path, Failure> {
-    Ok(&read_state::<Sidecar>(sidecar)?.socket_path)
+pub fn read_socket_path(sidecar: Object<'_>) -> Result<&Path> {
+    Ok(&read_state::<Sidecar>(sidecar)?.path)
 }
 
 fn decode_body(body: &[u8], empty_object: EmptyObject) -> Outcome {

@@ -22,7 +22,7 @@ use crate::runtime;
 use crate::tools::registry::read_registry;
 use crate::values::tool_definition::to_tool_definition;
 use crate::zend::{
-    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, construct,
+    Class, Failure, HiddenValue, MethodCall, Object, Outcome, Result, State, StateClass, construct,
     entries, member, methods, new_array, read_state,
 };
 
@@ -52,9 +52,7 @@ enum ToolLoop {
 }
 
 impl State for Chat {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
+    const CLASS: &'static StateClass<Self> = &CLASS;
 }
 
 pub(super) fn register() -> ZendResult<()> {
@@ -88,15 +86,12 @@ fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let (tool_loop, hidden_values) = match (is_executor(tools), model_argument) {
         (true, Some(None)) => {
-            let parsed_model = call.value(1).map_or(Err(Failure::Pending), read_model)?;
+            let parsed = call.value(1).map_or(Err(Failure::Pending), read_model)?;
             let hidden_values = new_array([
-                (HIDDEN_KEY_CALLABLE, parsed_model.key_callable),
-                (HIDDEN_MODEL, parsed_model.model_without_credentials),
+                (HIDDEN_KEY_CALLABLE, parsed.key_callable),
+                (HIDDEN_MODEL, parsed.model_without_credentials),
             ]);
-            (
-                ToolLoop::Local(Box::new(parsed_model.settings)),
-                hidden_values,
-            )
+            (ToolLoop::Local(Box::new(parsed.settings)), hidden_values)
         }
         (true, _) => {
             return Err(exception::invalid_input(
@@ -113,13 +108,11 @@ fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
             Zval::new(),
         ),
     };
-    construct(
-        this,
-        Chat {
-            settings,
-            tool_loop,
-        },
-    )?;
+    let chat = Chat {
+        settings,
+        tool_loop,
+    };
+    construct(this, chat)?;
     this.set(CLASS.get(), TOOLS_PROPERTY, tools.to_value());
     HiddenValue::for_object::<Chat>(this)?.set(hidden_values);
     Ok(Zval::new())
@@ -160,13 +153,9 @@ fn stream(call: &mut MethodCall<'_>) -> Outcome {
     }
 }
 
-fn run_to_end(
-    this: Object<'_>,
-    local_chat: &LocalChat,
-    values: &ChatValues,
-) -> Result<FinishedChat, Failure> {
+fn run_to_end(this: Object<'_>, chat: &LocalChat, values: &ChatValues) -> Result<FinishedChat> {
     loop {
-        if let ChatStep::Done(finished_chat) = next_step(this, local_chat, values)? {
+        if let ChatStep::Done(finished_chat) = next_step(this, chat, values)? {
             return Ok(finished_chat);
         }
     }
@@ -176,21 +165,17 @@ fn run_to_end(
 ///
 /// # Errors
 /// A failure that ends the whole chat; see [`LocalChat::next`].
-pub fn next_step(
-    this: Object<'_>,
-    local_chat: &LocalChat,
-    values: &ChatValues,
-) -> Result<ChatStep, Failure> {
+pub fn next_step(this: Object<'_>, chat: &LocalChat, values: &ChatValues) -> Result<ChatStep> {
     let executor_value = read_tools(this)?;
     let executor = Object::from_value(&executor_value).ok_or(Failure::Pending)?;
-    local_chat.next(executor, values)
+    chat.next(executor, values)
 }
 
 /// Dispatches the end events of a chat's calls that were started and then cancelled.
 ///
 /// # Errors
 /// An exception from a listener or from the logger.
-pub fn dispatch_cancelled(this: Object<'_>, local_chat: &LocalChat) -> Result<(), Failure> {
+pub fn dispatch_cancelled(this: Object<'_>, local_chat: &LocalChat) -> Result<()> {
     let executor_value = read_tools(this)?;
     let executor = Object::from_value(&executor_value).ok_or(Failure::Pending)?;
     local_chat.dispatch_cancelled(executor)
@@ -206,7 +191,7 @@ fn read_hidden_value(this: Object<'_>, name: &str) -> Outcome {
 }
 
 /// Returns the new messages and the state of the chat.
-fn read_messages<'a>(call: &MethodCall<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
+fn read_messages<'a>(call: &MethodCall<'a>) -> Result<(Vec<Value>, Option<&'a str>)> {
     if let Some(message) = call.non_null_value(0)
         && !message.is_array()
     {
@@ -227,18 +212,17 @@ fn read_messages<'a>(call: &MethodCall<'a>) -> Result<(Vec<Value>, Option<&'a st
     Ok((messages, state))
 }
 
-fn find_client(this: Object<'_>, chat: &Chat) -> Result<Arc<pillion_client::Client>, Failure> {
+fn find_client(this: Object<'_>, chat: &Chat) -> Result<Arc<pillion_client::Client>> {
     let sidecar = read_tools(this)?;
-    let socket_path =
-        sidecar::read_socket_path(Object::from_value(&sidecar).ok_or(Failure::Pending)?)?;
-    Ok(runtime::sidecar_client(socket_path, chat.settings.timeout))
+    let path = sidecar::read_socket_path(Object::from_value(&sidecar).ok_or(Failure::Pending)?)?;
+    Ok(runtime::sidecar_client(path, chat.settings.timeout))
 }
 
 fn new_sidecar_request<'a>(
     call: &MethodCall<'a>,
     chat: &'a Chat,
     model: Option<&'a str>,
-) -> Result<SidecarChatRequest<'a>, Failure> {
+) -> Result<SidecarChatRequest<'a>> {
     let (messages, id) = read_messages(call)?;
     Ok(SidecarChatRequest {
         settings: &chat.settings,
@@ -250,7 +234,7 @@ fn new_sidecar_request<'a>(
 }
 
 /// Returns the PHP values that take part in a chat of this `ToolAwareChat`.
-fn read_chat_values(call: &MethodCall<'_>) -> Result<ChatValues, Failure> {
+fn read_chat_values(call: &MethodCall<'_>) -> Result<ChatValues> {
     let this = call.this();
     let executor_value = read_tools(this)?;
     let executor = Object::from_value(&executor_value).ok_or(Failure::Pending)?;
@@ -269,14 +253,14 @@ fn start_local_chat(
     model: &ModelSettings,
     values: &ChatValues,
     is_streamed: bool,
-) -> Result<LocalChat, Failure> {
+) -> Result<LocalChat> {
     let this = call.this();
     let (messages, state) = read_messages(call)?;
     let context = context_argument(call, 2)?;
     let executor_value = read_tools(this)?;
     let executor = Object::from_value(&executor_value).ok_or(Failure::Pending)?;
     let tools = if chat.settings.can_use_tools {
-        list_definitions_for_model(this, executor)?
+        list_definitions(this, executor)?
     } else {
         Vec::new()
     };
@@ -293,16 +277,11 @@ fn start_local_chat(
 }
 
 /// Returns the tools that the model may see; calls `isEnabledForModel()` of each tool.
-fn list_definitions_for_model(
-    this: Object<'_>,
-    executor: Object<'_>,
-) -> Result<Vec<Arc<ToolDefinition>>, Failure> {
+fn list_definitions(this: Object<'_>, executor: Object<'_>) -> Result<Vec<Arc<ToolDefinition>>> {
     let registry_value = tool_executor::registry_value(executor)?;
     let registry = Object::from_value(&registry_value).ok_or(Failure::Pending)?;
-    let definitions = registry.call(
-        "getDefinitionsForModel",
-        [read_hidden_value(this, HIDDEN_MODEL)?],
-    )?;
+    let model = read_hidden_value(this, HIDDEN_MODEL)?;
+    let definitions = registry.call("getDefinitionsForModel", [model])?;
     let mut tools = Vec::new();
     for (_, definition) in entries(&definitions) {
         tools.extend(to_tool_definition(&definition)?.map(Arc::new));

@@ -93,10 +93,5 @@ fn execute(call: &mut MethodCall<'_>) -> Outcome {
         context,
         ExecutionMode::Sequential,
     )?;
-    match results.first() {
-        Some(result) => tool_result::new_result(result),
-        None => Err(Failure::error(
-            "The executor returned no result for the call",
-        )),
-    }
+    tool_result::new_first_result(&results)
 }

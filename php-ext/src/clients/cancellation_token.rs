@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::runtime::ProcessBound;
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, StateClass, construct, methods, new_bool,
+    Class, MethodCall, Object, Outcome, Result, State, StateClass, construct, methods, new_bool,
     read_state,
 };
 
@@ -25,9 +25,7 @@ struct TokenState {
 }
 
 impl State for TokenState {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
+    const CLASS: &'static StateClass<Self> = &CLASS;
 }
 
 pub fn register() -> ZendResult<()> {
@@ -76,10 +74,8 @@ impl Cancellation {
     ///
     /// # Errors
     /// An `Error` if the token's constructor has not run.
-    pub fn from_value(value: &Zval) -> Result<Option<Self>, Failure> {
-        let Some(object) =
-            Object::from_value(value).filter(|object| object.instance_of(CLASS.get()))
-        else {
+    pub fn from_value(value: &Zval) -> Result<Option<Self>> {
+        let Some(object) = Object::from_instance(value, CLASS.get()) else {
             return Ok(None);
         };
         let token = read_state::<TokenState>(object)?;

@@ -110,37 +110,18 @@ fn get_server_info(call: &mut MethodCall<'_>) -> Outcome {
     }
     let (link, hooks) = link_and_hooks(call)?;
     let connect = |client: McpClient| async move { client.connection().await };
-    let connection_info = link.send(hooks, "initialize", connect)?;
-    let result_json = connection_info
-        .server
-        .as_deref()
-        .map_or("{}", RawValue::get);
+    let connection = link.send(hooks, "initialize", connect)?;
+    let result_json = connection.server.as_deref().map_or("{}", RawValue::get);
     let initialize_result: InitializeResult<'_> =
         serde_json::from_str(result_json).unwrap_or_default();
     let text = |text: Option<&str>| text.map_or_else(Zval::new, new_string);
-    let name_and_version = connection_info.server_name();
-    let transport = json!(connection_info.transport);
+    let (name, version) = connection.server_name().unzip();
+    let protocol_version = connection.protocol_version.map(|version| version.as_str());
+    let transport = json!(connection.transport);
     Ok(new_array([
-        (
-            "name",
-            text(name_and_version.as_ref().map(|(name, _)| name.as_str())),
-        ),
-        (
-            "version",
-            text(
-                name_and_version
-                    .as_ref()
-                    .map(|(_, version)| version.as_str()),
-            ),
-        ),
-        (
-            "protocol_version",
-            text(
-                connection_info
-                    .protocol_version
-                    .map(|version| version.as_str()),
-            ),
-        ),
+        ("name", text(name.as_deref())),
+        ("version", text(version.as_deref())),
+        ("protocol_version", text(protocol_version)),
         ("transport", text(transport.as_str())),
         (
             "capabilities",

@@ -16,7 +16,7 @@ use crate::mcp::hooks::Hooks;
 use crate::mcp::{Server, ServerLink, decode_message, read_arguments, sessions, tool_list};
 use crate::wait::wait;
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, StateClass, construct, empty_array,
+    Class, Failure, MethodCall, Object, Outcome, Result, State, StateClass, construct, empty_array,
     methods, new_bool, new_with_state, read_state,
 };
 
@@ -30,9 +30,7 @@ struct Client {
 }
 
 impl State for Client {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
+    const CLASS: &'static StateClass<Self> = &CLASS;
 }
 
 pub fn register() -> ZendResult<()> {
@@ -53,31 +51,22 @@ pub fn register() -> ZendResult<()> {
 /// Creates a client, and validates its configuration. The first call opens the connection.
 fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
     let options = call.optional_array(3)?.map_or(Ok(json!({})), to_value)?;
-    let server = Server::new(
-        call.string(0)?,
-        call.optional_number(1)?,
-        call.optional_string(2)?,
-        options,
-    )?;
-    construct(
-        call.this(),
-        Client {
-            link: ServerLink::for_sse_client(server),
-        },
-    )?;
+    let url = call.string(0)?;
+    let timeout = call.optional_number(1)?;
+    let server = Server::new(url, timeout, call.optional_string(2)?, options)?;
+    let link = ServerLink::for_sse_client(server);
+    construct(call.this(), Client { link })?;
     Ok(Zval::new())
 }
 
 /// Creates a client from a server entry in HAWKI's format: `server_url` and optionally
 /// `server_label`, `timeout`, `api_key` and `options`. Returns `None` for an entry without a URL.
-pub fn new_client(entry: &Value) -> Result<Option<Zval>, Failure> {
+pub fn new_client(entry: &Value) -> Result<Option<Zval>> {
     let Some(server) = Server::from_entry(entry)? else {
         return Ok(None);
     };
-    new_with_state(Client {
-        link: ServerLink::for_sse_client(server),
-    })
-    .map(Some)
+    let link = ServerLink::for_sse_client(server);
+    new_with_state(Client { link }).map(Some)
 }
 
 /// Returns the link and the hooks of an `McpClient` or `MCPSSEClient`; `None` if the value is
@@ -85,19 +74,19 @@ pub fn new_client(entry: &Value) -> Result<Option<Zval>, Failure> {
 ///
 /// # Errors
 /// An `Error` if the client's constructor has not run.
-pub fn find_any_client(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
-    match Object::from_value(value) {
-        Some(object) if object.instance_of(CLASS.get()) => read_link_and_hooks(object).map(Some),
-        _ => mcp_client::find_client(value),
+pub fn find_any_client(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>> {
+    match Object::from_instance(value, CLASS.get()) {
+        Some(object) => read_link_and_hooks(object).map(Some),
+        None => mcp_client::find_client(value),
     }
 }
 
-fn read_link_and_hooks(client: Object<'_>) -> Result<(&ServerLink, Hooks<'_>), Failure> {
+fn read_link_and_hooks(client: Object<'_>) -> Result<(&ServerLink, Hooks<'_>)> {
     let state = read_state::<Client>(client)?;
     Ok((&state.link, Hooks::for_object::<Client>(client)?))
 }
 
-fn link_and_hooks<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
+fn link_and_hooks<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>)> {
     read_link_and_hooks(call.this())
 }
 
@@ -121,10 +110,8 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
         let tool = name.clone();
         let request =
             move |client: McpClient| async move { client.call_tool(&tool, &arguments).await };
-        let result = decode_message(
-            &link.send(hooks, "tools/call", request)?,
-            EmptyObject::Array,
-        )?;
+        let response = link.send(hooks, "tools/call", request)?;
+        let result = decode_message(&response, EmptyObject::Array)?;
         let code = is_error(&result).then(|| ErrorCode::InternalError.as_str());
         Ok((result, code))
     })
@@ -158,7 +145,7 @@ fn disconnect(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Requests the tools of a server, and returns them unmodified, for the registry.
-pub fn fetch_tools(server: &Server) -> Result<Vec<Box<RawValue>>, Failure> {
+pub fn fetch_tools(server: &Server) -> Result<Vec<Box<RawValue>>> {
     let client = sessions::client_for(server)?;
     wait(async move { client.list_tools().await })?
         .map_err(|error| crate::exception::for_mcp_error(&error))

@@ -6,8 +6,8 @@ use std::cell::Cell;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, iterator, methods, new_bool, new_int,
-    read_state,
+    Class, Failure, MethodCall, Object, Outcome, Result, State, iterator, methods, new_bool,
+    new_int, read_state,
 };
 
 /// The property with the stream's current item; null at the end.
@@ -29,7 +29,7 @@ pub trait StreamState: State {
     ///
     /// # Errors
     /// The reason why the stream may not wait for its next item.
-    fn check_can_advance(&self) -> Result<(), Failure> {
+    fn check_can_advance(&self) -> Result<()> {
         Ok(())
     }
 
@@ -38,7 +38,7 @@ pub trait StreamState: State {
     ///
     /// # Errors
     /// A failure of the chat or tool call that the stream reads.
-    fn advance(&self, this: Object<'_>) -> Result<(), Failure>;
+    fn advance(&self, this: Object<'_>) -> Result<()>;
 }
 
 /// The index of the current item, from 0; `None` before the first item was requested.
@@ -59,14 +59,14 @@ pub fn with_iteration<S: StreamState>(class: Class) -> Class {
 
 /// Sets the current item of a stream; null at the end.
 pub fn set_current<S: StreamState>(this: Object<'_>, item: Zval) {
-    this.set(S::class().get(), CURRENT_ITEM, item);
+    this.set(S::CLASS.get(), CURRENT_ITEM, item);
 }
 
 /// Advances a stream to its next item or to its end.
 ///
 /// # Errors
 /// A failure of the stream, or the reason why the stream may not wait for its next item.
-pub fn advance<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
+pub fn advance<S: StreamState>(this: Object<'_>) -> Result<()> {
     let stream = read_state::<S>(this)?;
     stream.check_can_advance()?;
     set_current::<S>(this, Zval::new());
@@ -75,7 +75,7 @@ pub fn advance<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
     stream.advance(this)
 }
 
-fn request_first_item<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
+fn request_first_item<S: StreamState>(this: Object<'_>) -> Result<()> {
     match read_state::<S>(this)?.item_index().0.get() {
         None => advance::<S>(this),
         Some(_) => Ok(()),
@@ -84,7 +84,7 @@ fn request_first_item<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
 
 fn current<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
     request_first_item::<S>(call.this())?;
-    call.this().get(S::class().get(), CURRENT_ITEM)
+    call.this().get(S::CLASS.get(), CURRENT_ITEM)
 }
 
 fn key<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
@@ -115,6 +115,6 @@ fn rewind<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
 
 fn valid<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
     request_first_item::<S>(call.this())?;
-    let current_item = call.this().get(S::class().get(), CURRENT_ITEM)?;
+    let current_item = call.this().get(S::CLASS.get(), CURRENT_ITEM)?;
     Ok(new_bool(!current_item.is_null()))
 }

@@ -24,8 +24,8 @@ use crate::runtime::ProcessBound;
 use crate::values::progress::new_progress;
 use crate::wait::{WorkEvent, WorkHandle};
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, StateClass, methods, new_with_state,
-    read_state,
+    Class, Failure, MethodCall, Object, Outcome, Result, State, StateClass, methods,
+    new_with_state, read_state,
 };
 
 pub const NAME: &str = "Pillion\\ToolStream";
@@ -55,9 +55,7 @@ struct RunningCall {
 }
 
 impl State for ToolStreamState {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
+    const CLASS: &'static StateClass<Self> = &CLASS;
 }
 
 pub fn register() -> ZendResult<()> {
@@ -132,7 +130,7 @@ impl StreamState for ToolStreamState {
         &self.item_index
     }
 
-    fn advance(&self, this: Object<'_>) -> Result<(), Failure> {
+    fn advance(&self, this: Object<'_>) -> Result<()> {
         let client_value = this.get(CLASS.get(), CLIENT_PROPERTY)?;
         let Some(client) = Object::from_value(&client_value) else {
             return Ok(());
@@ -150,7 +148,7 @@ fn run_until_event(
     stream: &ToolStreamState,
     link: &ServerLink,
     hooks: Hooks<'_>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     loop {
         // The call is taken out of the stream for the wait, because PHP code that runs during the
         // wait may end the stream.
@@ -190,7 +188,7 @@ fn dispatch_end_once(
     link: &ServerLink,
     hooks: Hooks<'_>,
     error_code: Option<&str>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if stream.has_dispatched_end.replace(true) {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 
 use super::{PILLION, RATE_LIMITED, for_code, parse_error_code};
 use crate::zend::{
-    ExceptionData, Failure, Object, escape_bytes, rethrow, should_stop, take_exception,
+    ExceptionData, Failure, Object, Result, escape_bytes, rethrow, should_stop, take_exception,
 };
 
 /// Converts a failure that a tool returned to the failure of the tool call, unless the failure must
@@ -12,7 +12,7 @@ use crate::zend::{
 ///
 /// # Errors
 /// The given failure, if it must end the request: a bail-out or `exit()`.
-pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
+pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure> {
     match failure {
         Failure::Bailout => Err(Failure::Bailout),
         Failure::Exception(exception) => {
@@ -29,7 +29,7 @@ pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
 
 /// The outcome of PHP code that runs for a call. The outer error is a failure that must end the PHP
 /// request. The inner error is a failure that ends only the call.
-pub type PhpOutcome<T> = Result<Result<T, ToolFailure>, Failure>;
+pub type PhpOutcome<T> = Result<Result<T, ToolFailure>>;
 
 /// Converts an exception of PHP code to the failure of its call.
 ///
@@ -55,7 +55,7 @@ pub fn into_internal_error(failure: Failure) -> Failure {
     }
 }
 
-fn read_exception(exception: Object<'_>) -> Result<ToolFailure, Failure> {
+fn read_exception(exception: Object<'_>) -> Result<ToolFailure> {
     let text = exception.call("getMessage", [])?;
     let message = text.zend_str().map(|text| escape_bytes(text.as_bytes()));
     let failure = ToolFailure::new(read_exception_code(exception)?, message.unwrap_or_default());
@@ -79,7 +79,7 @@ fn read_code(exception: &ExceptionData) -> ErrorCode {
         .unwrap_or(ErrorCode::InternalError)
 }
 
-fn read_exception_code(exception: Object<'_>) -> Result<ErrorCode, Failure> {
+fn read_exception_code(exception: Object<'_>) -> Result<ErrorCode> {
     if !exception.instance_of(PILLION.get()) {
         return Ok(ErrorCode::InternalError);
     }
@@ -91,22 +91,16 @@ fn read_exception_code(exception: Object<'_>) -> Result<ErrorCode, Failure> {
 /// Runs `work` with the error code of a failure, before the failure is returned to the caller.
 /// `work` may run PHP code. Returns the original failure; an exception thrown by `work` is dropped.
 /// Does not run `work` if the PHP request must end immediately.
-pub fn run_during_failure(
-    failure: Failure,
-    work: impl FnOnce(ErrorCode) -> Result<(), Failure>,
-) -> Failure {
-    let exception_value = match &failure {
+pub fn run_during_failure(failure: Failure, work: impl FnOnce(ErrorCode) -> Result<()>) -> Failure {
+    let pending = match &failure {
         Failure::Bailout => return failure,
         Failure::Exception(_) => None,
         Failure::Pending => match take_exception() {
             None => return failure,
-            exception_value => exception_value,
+            pending => pending,
         },
     };
-    let code = match (
-        &failure,
-        exception_value.as_ref().and_then(Object::from_value),
-    ) {
+    let code = match (&failure, pending.as_ref().and_then(Object::from_value)) {
         (Failure::Exception(exception), _) => Ok(read_code(exception)),
         (_, Some(exception)) => read_exception_code(exception),
         _ => Ok(ErrorCode::InternalError),
@@ -116,7 +110,7 @@ pub fn run_during_failure(
     {
         return final_failure;
     }
-    if let Some(exception) = exception_value {
+    if let Some(exception) = pending {
         rethrow(exception);
     }
     failure

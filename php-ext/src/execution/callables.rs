@@ -12,7 +12,7 @@ use crate::json::{EmptyObject, decode_value, to_value};
 use crate::mcp::hooks::{self, Hooks};
 use crate::values::tool_result::{NAME as TOOL_RESULT, to_tool_result};
 use crate::values::{tool_call, tool_definition};
-use crate::zend::{Failure, call_callable, type_name};
+use crate::zend::{Result, call_callable, type_name};
 
 /// Calls the `approve` callable. The call is approved if the callable returns true, approved with
 /// the returned arguments if the callable returns an array, denied if the callable returns false,
@@ -38,7 +38,7 @@ pub(super) fn call_approve(
     Ok(decision.map(|decision| decision.unwrap_or(Decision::Undecided)))
 }
 
-fn read_decision(returned_value: &Zval) -> Result<Option<Decision>, Failure> {
+fn read_decision(returned_value: &Zval) -> Result<Option<Decision>> {
     if returned_value.is_array() {
         // An empty array does not approve the call: PHP treats an empty array as false, and a list
         // is not an object of changed arguments.
@@ -99,7 +99,7 @@ fn call_option<T>(
     option: &str,
     details: &CallDetails<'_>,
     expected_type: &str,
-    read_value: impl FnOnce(&Zval) -> Result<Option<T>, Failure>,
+    read_value: impl FnOnce(&Zval) -> Result<Option<T>>,
 ) -> PhpOutcome<Option<T>> {
     let Some(callable) = hooks.and_then(|hooks| hooks.get(option)) else {
         return Ok(Ok(None));
@@ -117,7 +117,7 @@ fn call_option<T>(
     }))
 }
 
-fn invoke(callable: &Zval, details: &CallDetails<'_>) -> Result<Zval, Failure> {
+fn invoke(callable: &Zval, details: &CallDetails<'_>) -> Result<Zval> {
     let arguments = Value::Object(details.arguments.clone());
     let name = details.tool.name().as_str();
     let call = ToolCall::new(&details.context.call_id, name, arguments);

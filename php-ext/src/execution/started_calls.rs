@@ -9,7 +9,7 @@ use crate::exception::run_during_failure;
 use crate::log::LogLevel;
 use crate::mcp::hooks::{self, Hooks};
 use crate::values::event;
-use crate::zend::Failure;
+use crate::zend::{Failure, Result};
 
 /// The calls of an execution that have started and have not finished.
 #[derive(Default)]
@@ -20,24 +20,17 @@ impl StartedCalls {
     ///
     /// # Errors
     /// An exception from a listener or from the logger.
-    pub(super) fn forward(
-        &self,
-        hooks: Hooks<'_>,
-        notification: &CallNotification,
-    ) -> Result<(), Failure> {
-        let mut started_calls = self.0.borrow_mut();
+    pub(super) fn forward(&self, hooks: Hooks<'_>, notification: &CallNotification) -> Result<()> {
+        let mut calls = self.0.borrow_mut();
         let is_same_call = |(started_call, _): &(CallNotification, Instant)| {
             started_call.call_id == notification.call_id
         };
-        match (
-            &notification.end,
-            started_calls.iter().position(is_same_call),
-        ) {
-            (None, _) => started_calls.push((notification.clone(), Instant::now())),
-            (Some(_), Some(index)) => drop(started_calls.remove(index)),
+        match (&notification.end, calls.iter().position(is_same_call)) {
+            (None, _) => calls.push((notification.clone(), Instant::now())),
+            (Some(_), Some(index)) => drop(calls.remove(index)),
             (Some(_), None) => {}
         }
-        drop(started_calls);
+        drop(calls);
         dispatch(hooks, notification)
     }
 
@@ -45,15 +38,12 @@ impl StartedCalls {
     ///
     /// # Errors
     /// An exception from a listener or from the logger.
-    pub fn dispatch_cancelled(&self, hooks: Hooks<'_>) -> Result<(), Failure> {
+    pub fn dispatch_cancelled(&self, hooks: Hooks<'_>) -> Result<()> {
         self.0
             .take()
             .into_iter()
-            .try_for_each(|(notification, started_at)| {
-                dispatch(
-                    hooks,
-                    &to_failed(notification, started_at, ErrorCode::Cancelled),
-                )
+            .try_for_each(|(call, started_at)| {
+                dispatch(hooks, &to_failed(call, started_at, ErrorCode::Cancelled))
             })
     }
 
@@ -72,22 +62,18 @@ impl StartedCalls {
 }
 
 /// Creates the notification that a started call has failed at the current time.
-fn to_failed(
-    notification: CallNotification,
-    started_at: Instant,
-    code: ErrorCode,
-) -> CallNotification {
+fn to_failed(call: CallNotification, started_at: Instant, code: ErrorCode) -> CallNotification {
     CallNotification {
         end: Some(CallEnd {
             error_code: Some(code),
             elapsed: started_at.elapsed(),
         }),
-        ..notification
+        ..call
     }
 }
 
 /// Forwards the notification about a call as an event and as a PSR-3 log message.
-fn dispatch(hooks: Hooks<'_>, notification: &CallNotification) -> Result<(), Failure> {
+fn dispatch(hooks: Hooks<'_>, notification: &CallNotification) -> Result<()> {
     let (tool, id) = (notification.tool.as_str(), notification.call_id.as_str());
     let server = notification.server.as_deref();
     let Some(call_end) = notification.end else {

@@ -16,10 +16,10 @@ use crate::context::context_argument;
 use crate::mcp::hooks::{self, Hooks};
 use crate::tools::registry::{self, is_registry, read_registry};
 use crate::values::tool_call::to_tool_call;
-use crate::values::tool_result::new_result;
+use crate::values::tool_result::{new_first_result, new_result};
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, StateClass, construct, entries, methods,
-    new_list, read_state,
+    Class, Failure, MethodCall, Object, Outcome, Result, State, StateClass, construct, entries,
+    methods, read_state, try_new_list,
 };
 
 const NAME: &str = "Pillion\\ToolExecutor";
@@ -30,9 +30,7 @@ struct ToolExecutor {
 }
 
 impl State for ToolExecutor {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
+    const CLASS: &'static StateClass<Self> = &CLASS;
 }
 
 pub fn register() -> ZendResult<()> {
@@ -80,7 +78,7 @@ fn construct_executor(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Returns the hooks of an executor.
-pub fn read_hooks(executor: Object<'_>) -> Result<Hooks<'_>, Failure> {
+pub fn read_hooks(executor: Object<'_>) -> Result<Hooks<'_>> {
     Hooks::for_object::<ToolExecutor>(executor)
 }
 
@@ -99,7 +97,7 @@ pub fn is_extended(executor: Object<'_>) -> bool {
 ///
 /// # Errors
 /// An `Error` if the object's constructor has not run.
-pub fn read_executor(executor: Object<'_>) -> Result<&Executor, Failure> {
+pub fn read_executor(executor: Object<'_>) -> Result<&Executor> {
     Ok(&read_state::<ToolExecutor>(executor)?.executor)
 }
 
@@ -112,17 +110,29 @@ pub fn registry_value(executor: Object<'_>) -> Outcome {
     executor.get(CLASS.get(), "registry")
 }
 
+/// Returns what takes part in the calls of an executor with this registry.
+///
+/// # Errors
+/// An `Error` if a constructor has not run.
+pub fn read_participants<'a>(
+    executor: Object<'a>,
+    registry_value: &'a Zval,
+) -> Result<ExecutionParticipants<'a>> {
+    let (registry_object, registry) = read_registry(registry_value)?;
+    let hooks = Some(read_hooks(executor)?);
+    Ok(ExecutionParticipants {
+        registry,
+        registry_object,
+        hooks,
+    })
+}
+
 fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let tool_call = call
         .value(0)
         .map_or_else(|| Err(Failure::Pending), to_tool_call)?;
     let results = run(call, vec![tool_call], ExecutionMode::Sequential)?;
-    match results.first() {
-        Some(result) => new_result(result),
-        None => Err(Failure::error(
-            "The executor returned no result for the call",
-        )),
-    }
+    new_first_result(&results)
 }
 
 fn execute_all(call: &mut MethodCall<'_>) -> Outcome {
@@ -139,29 +149,20 @@ fn run(
     call: &MethodCall<'_>,
     calls: Vec<ToolCall>,
     mode: ExecutionMode,
-) -> Result<Vec<ToolResult>, Failure> {
+) -> Result<Vec<ToolResult>> {
     let context = context_argument(call, 1)?;
     let this = call.this();
     let state = read_state::<ToolExecutor>(this)?;
     let registry_value = this.get(CLASS.get(), "registry")?;
-    let (registry_object, registry) = read_registry(&registry_value)?;
-    let participants = ExecutionParticipants {
-        registry,
-        registry_object,
-        hooks: Some(read_hooks(this)?),
-    };
+    let participants = read_participants(this, &registry_value)?;
     super::execute(&participants, &state.executor, calls, context, mode)
 }
 
 /// Reads the calls in a list of `ToolCall` objects or arrays.
-fn read_calls(list: &Zval) -> Result<Vec<ToolCall>, Failure> {
+fn read_calls(list: &Zval) -> Result<Vec<ToolCall>> {
     entries(list).map(|(_, call)| to_tool_call(&call)).collect()
 }
 
 fn to_result_list(results: &[ToolResult]) -> Outcome {
-    let result_objects = results
-        .iter()
-        .map(new_result)
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(new_list(result_objects))
+    try_new_list(results.iter().map(new_result))
 }

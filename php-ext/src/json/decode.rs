@@ -6,8 +6,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::Value;
 
 use crate::zend::{
-    Failure, empty_array, into_array, new_bool, new_float, new_int, new_string, run_guarded,
-    should_stop,
+    Failure, Result, empty_array, into_array, new_bool, new_float, new_int, new_string,
+    run_guarded, should_stop,
 };
 
 /// The PHP value for `{}`, and for an object with the keys `0`, `1`, `2` and so on, which a PHP
@@ -28,7 +28,7 @@ pub enum EmptyObject {
 /// # Errors
 /// A failure of the Zend engine, such as exhausted memory. The inner result contains the syntax
 /// error of the JSON text, because only the caller knows which exception to throw.
-pub fn decode(json: &str, empty_object: EmptyObject) -> Result<serde_json::Result<Zval>, Failure> {
+pub fn decode(json: &str, empty_object: EmptyObject) -> Result<serde_json::Result<Zval>> {
     run_guarded(|| {
         let mut reader = serde_json::Deserializer::from_str(json);
         let value = ValueSeed::new(empty_object).deserialize(&mut reader)?;
@@ -41,7 +41,7 @@ pub fn decode(json: &str, empty_object: EmptyObject) -> Result<serde_json::Resul
 ///
 /// # Errors
 /// A failure of the Zend engine, such as exhausted memory.
-pub fn decode_value(value: &Value, empty_object: EmptyObject) -> Result<Zval, Failure> {
+pub fn decode_value(value: &Value, empty_object: EmptyObject) -> Result<Zval> {
     decode_tree(value, ValueSeed::new(empty_object))
 }
 
@@ -51,7 +51,7 @@ pub fn decode_value(value: &Value, empty_object: EmptyObject) -> Result<Zval, Fa
 ///
 /// # Errors
 /// A failure of the Zend engine, such as exhausted memory.
-pub fn decode_exactly(value: &Value) -> Result<Zval, Failure> {
+pub fn decode_exactly(value: &Value) -> Result<Zval> {
     let seed = ValueSeed {
         keeps_digits: true,
         is_root_array: true,
@@ -60,7 +60,7 @@ pub fn decode_exactly(value: &Value) -> Result<Zval, Failure> {
     decode_tree(value, seed)
 }
 
-fn decode_tree(value: &Value, seed: ValueSeed) -> Result<Zval, Failure> {
+fn decode_tree(value: &Value, seed: ValueSeed) -> Result<Zval> {
     run_guarded(|| seed.deserialize(value))?
         .map_err(|error: serde_json::Error| Failure::error(error.to_string()))
 }

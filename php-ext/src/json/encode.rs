@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::MAX_DEPTH;
 use crate::zend::exception_class::invalid_input;
 use crate::zend::{
-    Failure, Object, Properties, TableKey, is_list, json_serializable, run_guarded, slots,
+    Failure, Object, Properties, Result, TableKey, is_list, json_serializable, run_guarded, slots,
 };
 
 /// A PHP value that serde can serialize by the rules of `json_encode`: lists become arrays, other
@@ -24,7 +24,7 @@ use crate::zend::{
 /// properties, and backed enums become their values. A float keeps its fraction: `1.0`, not `1`.
 struct PhpValue<'a> {
     value: &'a Zval,
-    encoder_state: &'a EncoderState,
+    state: &'a EncoderState,
 }
 
 /// The state of the conversion of one value: the current depth, and the PHP failure that caused a
@@ -41,7 +41,7 @@ struct EncoderState {
 /// An `InvalidInputException` for a value that JSON cannot represent: text that is not UTF-8, NAN
 /// and INF, resources, closures, generators, enums without values, and more than 128 levels (or a
 /// value that contains itself). An exception of `jsonSerialize()` is returned unchanged.
-pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
+pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>> {
     if arguments.array().is_some_and(ZendHashTable::is_empty) {
         return Ok(RawValue::from_string("{}".to_owned()).unwrap_or_default());
     }
@@ -55,7 +55,7 @@ pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
 ///
 /// # Errors
 /// The same errors as [`encode_arguments`].
-pub fn to_value(value: &Zval) -> Result<Value, Failure> {
+pub fn to_value(value: &Zval) -> Result<Value> {
     to_value_as("value", value)
 }
 
@@ -64,7 +64,7 @@ pub fn to_value(value: &Zval) -> Result<Value, Failure> {
 ///
 /// # Errors
 /// The same errors as [`to_value`].
-pub fn to_value_as(value_name: &str, value: &Zval) -> Result<Value, Failure> {
+pub fn to_value_as(value_name: &str, value: &Zval) -> Result<Value> {
     encode_value(value_name, value, |php_value| {
         serde_json::to_value(php_value)
     })
@@ -74,13 +74,13 @@ fn encode_value<R>(
     value_name: &str,
     value: &Zval,
     serialize: impl FnOnce(PhpValue<'_>) -> Result<R, serde_json::Error>,
-) -> Result<R, Failure> {
-    let encoder_state = EncoderState::default();
+) -> Result<R> {
+    let state = EncoderState::default();
     let outcome = serialize(PhpValue {
         value,
-        encoder_state: &encoder_state,
+        state: &state,
     });
-    if let Some(failure) = encoder_state.failure.take() {
+    if let Some(failure) = state.failure.take() {
         return Err(failure);
     }
     outcome.map_err(|error| invalid_input(format!("The {value_name} is not JSON: {error}")))
@@ -88,10 +88,7 @@ fn encode_value<R>(
 
 impl EncoderState {
     fn wrap<'a>(&'a self, value: &'a Zval) -> PhpValue<'a> {
-        PhpValue {
-            value,
-            encoder_state: self,
-        }
+        PhpValue { value, state: self }
     }
 
     /// Runs `serialize` with the depth increased by one.
@@ -128,7 +125,7 @@ impl Serialize for PhpValue<'_> {
             // may release the array that is being serialized.
             let _array_reference = value.shallow_clone();
             return self
-                .encoder_state
+                .state
                 .with_nesting(|| self.serialize_table(table, serializer));
         }
         if let Some(boolean) = value.bool() {
@@ -145,7 +142,7 @@ impl Serialize for PhpValue<'_> {
             // `jsonSerialize()` may release the object, or replace it in its container.
             let object_reference = value.shallow_clone();
             return self
-                .encoder_state
+                .state
                 .with_nesting(|| self.serialize_object(&object_reference, serializer));
         }
         if value.is_resource() {
@@ -164,7 +161,7 @@ impl PhpValue<'_> {
         if is_list(table) {
             let mut list = serializer.serialize_seq(Some(table.len()))?;
             for (_, value) in slots(table) {
-                list.serialize_element(&self.encoder_state.wrap(value))?;
+                list.serialize_element(&self.state.wrap(value))?;
             }
             return list.end();
         }
@@ -181,7 +178,7 @@ impl PhpValue<'_> {
         key: TableKey<'_>,
         value: &Zval,
     ) -> Result<(), S::Error> {
-        let php_value = &self.encoder_state.wrap(value);
+        let php_value = &self.state.wrap(value);
         match key.zend_str() {
             Some(name) => map.serialize_entry(to_utf8::<S::Error>(name.as_bytes())?, php_value),
             None => map.serialize_entry(&key.long().unwrap_or_default().to_string(), php_value),
@@ -199,11 +196,11 @@ impl PhpValue<'_> {
         if object.instance_of(json_serializable()) {
             let serializable = object
                 .call("jsonSerialize", [])
-                .map_err(|failure| self.encoder_state.fail::<S::Error>(failure))?;
+                .map_err(|failure| self.state.fail::<S::Error>(failure))?;
             let returns_itself = Object::from_value(&serializable)
                 .is_some_and(|serializable| serializable == object);
             if !returns_itself {
-                return self.encoder_state.wrap(&serializable).serialize(serializer);
+                return self.state.wrap(&serializable).serialize(serializer);
             }
         }
         let class = object.class();
@@ -221,14 +218,11 @@ impl PhpValue<'_> {
             }
             let backing_value = object
                 .get(class, "value")
-                .map_err(|failure| self.encoder_state.fail::<S::Error>(failure))?;
-            return self
-                .encoder_state
-                .wrap(&backing_value)
-                .serialize(serializer);
+                .map_err(|failure| self.state.fail::<S::Error>(failure))?;
+            return self.state.wrap(&backing_value).serialize(serializer);
         }
         let properties = run_guarded(|| Properties::for_json(value))
-            .map_err(|failure| self.encoder_state.fail::<S::Error>(failure))?;
+            .map_err(|failure| self.state.fail::<S::Error>(failure))?;
         match properties {
             Some(properties) => self.serialize_properties(&properties, serializer),
             None => serializer.serialize_map(Some(0))?.end(),

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pillion_mcp_client::{Callbacks, McpClient, ServerConfig};
 
-use super::php_prompt::PhpPrompt;
+use super::php_prompt::{DeferredAuthorization, PhpPrompt};
 use super::router::MessageRouter;
 use super::server_job::ServerRequestKind;
 use super::token_slot::TokenSlot;
@@ -85,9 +85,9 @@ impl McpConnection {
         &self.router
     }
 
-    /// Returns the authorization prompt; `None` if the connection does not use OAuth.
-    pub fn prompt(&self) -> Option<&Arc<PhpPrompt>> {
-        self.prompt.as_ref()
+    /// Removes and returns the deferred authorization, if there is one.
+    pub fn take_deferred_authorization(&self) -> Option<DeferredAuthorization> {
+        self.prompt.as_ref()?.take_deferred_authorization()
     }
 
     /// Returns the OAuth tokens of the connection, if OAuth is configured.

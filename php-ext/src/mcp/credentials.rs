@@ -8,7 +8,7 @@ use super::store_key::store_key;
 use super::token_slot::TokenSlot;
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
-use crate::zend::{Failure, Object, new_string};
+use crate::zend::{Object, Result, new_string};
 
 /// The tokens that a `TokenStore` returned.
 pub struct StoredOAuthTokens {
@@ -22,7 +22,7 @@ pub struct StoredOAuthTokens {
 /// # Errors
 /// An exception of the store. An `InvalidInputException` if the store returns a value that is not a
 /// valid entry.
-pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredOAuthTokens>, Failure> {
+pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredOAuthTokens>> {
     let store_value = hooks.get(TOKEN_STORE);
     let Some(store) = store_value.as_ref().and_then(Object::from_value) else {
         return Ok(None);
@@ -54,11 +54,7 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredOAuthToken
 ///
 /// # Errors
 /// An exception of the store. If the store fails, the tokens are saved after the next call.
-pub fn store(
-    hooks: Hooks<'_>,
-    server: &Server,
-    slot: &TokenSlot,
-) -> Result<Option<String>, Failure> {
+pub fn store(hooks: Hooks<'_>, server: &Server, slot: &TokenSlot) -> Result<Option<String>> {
     let Some(change) = slot.take_change() else {
         return Ok(None);
     };
@@ -97,10 +93,7 @@ fn token_key(server: &Server) -> String {
 ///
 /// # Errors
 /// An exception of the token store.
-pub fn save_pending(
-    hooks: Hooks<'_>,
-    pending_authorization: &PendingAuthorization,
-) -> Result<(), Failure> {
+pub fn save_pending(hooks: Hooks<'_>, pending_authorization: &PendingAuthorization) -> Result<()> {
     let json = serde_json::to_string(pending_authorization).unwrap_or_default();
     let entry = decode(&json, EmptyObject::Array)?.unwrap_or_default();
     save(hooks, &pending_key(&pending_authorization.state), entry)
@@ -111,10 +104,7 @@ pub fn save_pending(
 ///
 /// # Errors
 /// An exception of the token store.
-pub fn take_pending(
-    hooks: Hooks<'_>,
-    state: &str,
-) -> Result<Option<PendingAuthorization>, Failure> {
+pub fn take_pending(hooks: Hooks<'_>, state: &str) -> Result<Option<PendingAuthorization>> {
     let key = pending_key(state);
     let store_value = hooks.get(TOKEN_STORE);
     let Some(store) = store_value.as_ref().and_then(Object::from_value) else {
@@ -128,7 +118,7 @@ pub fn take_pending(
     Ok(serde_json::from_value(to_value(&entry)?).ok())
 }
 
-fn save(hooks: Hooks<'_>, key: &str, entry: Zval) -> Result<(), Failure> {
+fn save(hooks: Hooks<'_>, key: &str, entry: Zval) -> Result<()> {
     let store_value = hooks.get(TOKEN_STORE);
     if let Some(store) = store_value.as_ref().and_then(Object::from_value) {
         store.call("save", [new_string(key), entry])?;

@@ -7,7 +7,7 @@ use crate::exception;
 use crate::json::{EmptyObject, decode_value};
 use crate::log::{self, LogLevel};
 use crate::zend::{
-    Failure, HiddenValue, MethodCall, Object, Outcome, State, call_callable, is_callable, member,
+    HiddenValue, MethodCall, Object, Outcome, Result, State, call_callable, is_callable, member,
     new_string, with_entry, without_entry,
 };
 
@@ -22,7 +22,7 @@ impl<'a> Hooks<'a> {
     ///
     /// # Errors
     /// An `Error` if the object has another class.
-    pub fn for_object<T: State>(object: Object<'a>) -> Result<Self, Failure> {
+    pub fn for_object<T: State>(object: Object<'a>) -> Result<Self> {
         HiddenValue::for_object::<T>(object).map(Self)
     }
 
@@ -54,7 +54,7 @@ impl<'a> Hooks<'a> {
         name: &str,
         parameter: &str,
         methods: &[&str],
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let Some(value) = call.non_null_value(index) else {
             self.set(name, None);
             return Ok(());
@@ -74,12 +74,7 @@ impl<'a> Hooks<'a> {
     ///
     /// # Errors
     /// A `TypeError` if the argument is neither a callable nor null.
-    pub fn set_callable(
-        self,
-        call: &MethodCall<'_>,
-        index: usize,
-        name: &str,
-    ) -> Result<bool, Failure> {
+    pub fn set_callable(self, call: &MethodCall<'_>, index: usize, name: &str) -> Result<bool> {
         let callable = call.non_null_value(index);
         if let Some(callable) = callable
             && !is_callable(callable)?
@@ -94,11 +89,7 @@ impl<'a> Hooks<'a> {
     ///
     /// # Errors
     /// An exception of the callable.
-    pub fn call<const N: usize>(
-        self,
-        name: &str,
-        arguments: [Zval; N],
-    ) -> Result<Option<Zval>, Failure> {
+    pub fn call<const N: usize>(self, name: &str, arguments: [Zval; N]) -> Result<Option<Zval>> {
         let Some(callable) = self.get(name) else {
             return Ok(None);
         };
@@ -115,7 +106,7 @@ impl<'a> Hooks<'a> {
         level: LogLevel,
         message: &str,
         context: impl FnOnce() -> Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let Some(logger_value) = self.get(LOGGER) else {
             log::log(level, message, context);
             return Ok(());
@@ -123,27 +114,23 @@ impl<'a> Hooks<'a> {
         let Some(logger) = Object::from_value(&logger_value) else {
             return Ok(());
         };
-        let context_array = decode_value(&context(), EmptyObject::Array)?;
-        logger.call(
-            "log",
-            [new_string(level.name()), new_string(message), context_array],
-        )?;
-        Ok(())
+        let fields = decode_value(&context(), EmptyObject::Array)?;
+        let arguments = [new_string(level.name()), new_string(message), fields];
+        logger.call("log", arguments).map(drop)
     }
 
     /// Dispatches an event to the PSR-14 dispatcher. Creates the event only if a dispatcher is set.
     ///
     /// # Errors
     /// An exception of a listener.
-    pub fn dispatch(self, event: impl FnOnce() -> Outcome) -> Result<(), Failure> {
+    pub fn dispatch(self, event: impl FnOnce() -> Outcome) -> Result<()> {
         let Some(dispatcher_value) = self.get(EVENT_DISPATCHER) else {
             return Ok(());
         };
         let Some(dispatcher) = Object::from_value(&dispatcher_value) else {
             return Ok(());
         };
-        dispatcher.call("dispatch", [event()?])?;
-        Ok(())
+        dispatcher.call("dispatch", [event()?]).map(drop)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::json::{EmptyObject, decode, encode_arguments};
 use crate::log::LogLevel;
 use crate::runtime::ProcessBound;
 use crate::wait::{JobSender, wait};
-use crate::zend::{Failure, MethodCall, Outcome, empty_array};
+use crate::zend::{MethodCall, Outcome, Result, empty_array};
 
 /// Links a PHP object to its server's configuration and to the connection that the object uses.
 pub struct ServerLink {
@@ -105,14 +105,9 @@ impl ServerLink {
     /// # Errors
     /// An `UnavailableException` if the system cannot create threads. An exception of the token
     /// store, or an `InvalidInputException` if the store returns an invalid entry.
-    pub fn connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
-        if let Some(connection) = self
-            .connection
-            .borrow()
-            .as_ref()
-            .and_then(ProcessBound::get)
-        {
-            return Ok(Arc::clone(connection));
+    pub fn connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>> {
+        if let Some(connection) = self.current_connection() {
+            return Ok(connection);
         }
         let connection = self.find_connection(hooks)?;
         connection.router().subscribe(&self.inbox);
@@ -123,7 +118,16 @@ impl ServerLink {
         Ok(connection)
     }
 
-    fn find_connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
+    /// Returns the connection that this process has, if there is one.
+    fn current_connection(&self) -> Option<Arc<McpConnection>> {
+        self.connection
+            .borrow()
+            .as_ref()
+            .and_then(ProcessBound::get)
+            .cloned()
+    }
+
+    fn find_connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>> {
         let create_connection = |tokens| {
             let config = self.server.config().clone();
             McpConnection::new(config, &self.capabilities.borrow(), tokens)
@@ -158,7 +162,7 @@ impl ServerLink {
     ///
     /// # Errors
     /// The same errors as [`connection`](Self::connection).
-    pub fn identity(&self, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
+    pub fn identity(&self, hooks: Hooks<'_>) -> Result<Option<String>> {
         let mut identity = self.server.key().to_owned();
         if self.has_user_tokens() {
             let connection = self.connection(hooks)?;
@@ -193,7 +197,7 @@ impl ServerLink {
         hooks: Hooks<'_>,
         method: &str,
         request: impl FnOnce(McpClient) -> F,
-    ) -> Result<T, Failure>
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, McpError>> + Send + 'static,
@@ -213,7 +217,7 @@ impl ServerLink {
         method: &str,
         progress_receiver: Option<&ProgressReceiver<'_>>,
         work: impl FnOnce(McpClient, &CallHandle) -> F,
-    ) -> Result<Result<T, E>, Failure>
+    ) -> Result<Result<T, E>>
     where
         T: Send + 'static,
         E: std::fmt::Display + Send + 'static,
@@ -260,7 +264,7 @@ impl ServerLink {
     ///
     /// # Errors
     /// An exception of PHP code that ran during the wait.
-    pub fn is_available(&self, hooks: Hooks<'_>) -> Result<bool, Failure> {
+    pub fn is_available(&self, hooks: Hooks<'_>) -> Result<bool> {
         let outcome = self.run(hooks, "ping", None, |client, _| async move {
             Ok::<_, McpError>(client.is_available().await)
         })?;
@@ -273,14 +277,10 @@ impl ServerLink {
     /// # Errors
     /// A failure that ends the wait, such as an exception of a signal handler. The wait takes at
     /// most one second.
-    pub fn disconnect(&self) -> Result<(), Failure> {
-        let connection = {
-            let connection = self.connection.borrow();
-            connection.as_ref().and_then(ProcessBound::get).cloned()
-        };
+    pub fn disconnect(&self) -> Result<()> {
         // The shared connection is looked up, because another object or an earlier request may have
         // opened it even if this object has no connection.
-        let client = match connection {
+        let client = match self.current_connection() {
             Some(connection) => connection.client().clone(),
             None if self.server.oauth().is_some() => return Ok(()),
             None => match sessions::find(&self.connection_key(None))? {
@@ -318,7 +318,7 @@ pub fn decode_message(json: &RawValue, empty_object: EmptyObject) -> Outcome {
 /// # Errors
 /// A `TypeError` if the argument is not an array; an `InvalidInputException` if JSON cannot
 /// represent it.
-pub fn read_arguments(call: &MethodCall<'_>, index: usize) -> Result<Box<RawValue>, Failure> {
+pub fn read_arguments(call: &MethodCall<'_>, index: usize) -> Result<Box<RawValue>> {
     match call.optional_array(index)? {
         Some(arguments) => encode_arguments(arguments),
         None => encode_arguments(&empty_array()),

@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pillion_mcp_client::{
     AuthorizationPrompt, AuthorizationRequest, PendingAuthorization, PromptError, PromptFuture,
@@ -6,6 +6,7 @@ use pillion_mcp_client::{
 
 use super::router::MessageRouter;
 use super::server_job::ServerJob;
+use crate::runtime::lock;
 use crate::wait::ReplySender;
 
 /// An authorization that the user grants later, possibly in another PHP request or process.
@@ -35,17 +36,9 @@ impl PhpPrompt {
         }
     }
 
-    fn lock_deferred(&self) -> MutexGuard<'_, Option<DeferredAuthorization>> {
-        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
-        // behind.
-        self.deferred_authorization
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Removes and returns the deferred authorization, if there is one.
     pub fn take_deferred_authorization(&self) -> Option<DeferredAuthorization> {
-        self.lock_deferred().take()
+        lock(&self.deferred_authorization).take()
     }
 }
 
@@ -54,7 +47,7 @@ impl AuthorizationPrompt for PhpPrompt {
         Box::pin(async move {
             let url = request.url.into();
             if !self.has_callback {
-                *self.lock_deferred() = Some(DeferredAuthorization {
+                *lock(&self.deferred_authorization) = Some(DeferredAuthorization {
                     url,
                     scopes: request.scopes,
                     pending_authorization: request.pending,

@@ -9,7 +9,7 @@ use super::server_job::{ServerRequest, ServerRequestKind};
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
 use crate::wait::ReplySender;
-use crate::zend::{Failure, Object, new_string};
+use crate::zend::{Failure, Object, Result, new_string};
 
 /// The error code of a request that the user rejects (MCP 2025-11-25, "Sampling", error handling).
 const USER_REJECTED: i64 = -1;
@@ -22,7 +22,7 @@ const INVALID_PARAMS: i64 = -32602;
 /// # Errors
 /// An exception of the callback, which ends the call. An `InvalidInputException` if the callback
 /// returns an invalid value.
-pub fn handle_request(hooks: Hooks<'_>, request: ServerRequest) -> Result<(), Failure> {
+pub fn handle_request(hooks: Hooks<'_>, request: ServerRequest) -> Result<()> {
     if request.is_abandoned() {
         return Ok(());
     }
@@ -51,7 +51,7 @@ pub fn handle_request(hooks: Hooks<'_>, request: ServerRequest) -> Result<(), Fa
 
 /// Converts the return value of an `onSampling()` callback to a `CreateMessageResult`. The value is
 /// the whole result, only its text, or null to reject the request.
-fn to_sampling_result(returned_value: &Zval) -> Result<Result<Value, RpcError>, Failure> {
+fn to_sampling_result(returned_value: &Zval) -> Result<Result<Value, RpcError>> {
     let mut result = match to_value(returned_value)? {
         Value::Null => {
             return Ok(Err(RpcError::new(
@@ -79,7 +79,7 @@ fn to_sampling_result(returned_value: &Zval) -> Result<Result<Value, RpcError>, 
 
 /// Converts the return value of an `onElicitation()` callback to an `ElicitResult`. Null declines
 /// the request.
-fn to_elicitation_result(returned_value: &Zval) -> Result<Value, Failure> {
+fn to_elicitation_result(returned_value: &Zval) -> Result<Value> {
     let mut result = match to_value(returned_value)? {
         Value::Null => return Ok(json!({"action": "decline"})),
         Value::Object(result) => result,
@@ -115,7 +115,7 @@ pub fn authorize(
     hooks: Hooks<'_>,
     url: &str,
     reply_sender: ReplySender<Result<AuthorizationResponse, PromptError>>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if reply_sender.is_abandoned() {
         return Ok(());
     }

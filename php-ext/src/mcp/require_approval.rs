@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::exception;
-use crate::zend::Failure;
+use crate::zend::Result;
 
 const REQUIRE_APPROVAL: &str = "require_approval";
 
@@ -44,7 +44,7 @@ impl RequireApproval {
     ///
     /// # Errors
     /// An `InvalidInputException` if the value of the option is invalid.
-    pub fn from_entry(entry: &Value) -> Result<Self, Failure> {
+    pub fn from_entry(entry: &Value) -> Result<Self> {
         let require_approval = match entry.get(REQUIRE_APPROVAL) {
             None | Some(Value::Null) => Some(Self::Unset),
             Some(policy @ Value::String(_)) => {

@@ -11,13 +11,14 @@ mod inbox;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use pillion_mcp_client::{Notification, RpcError};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::server_job::{ServerJob, ServerRequest, ServerRequestKind};
+use crate::runtime::lock;
 use crate::wait::JobSender;
 use call_handle::{CURRENT_CALL, CallEntry};
 pub use call_handle::{CallHandle, ProgressPermit, WaitGuard};
@@ -199,10 +200,4 @@ impl MessageRouter {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
-    // behind.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 mod error_messages;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillion_mcp_client::{Authentication, MessageStyle, OAuthConfig, ServerConfig};
@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::duration::parse_seconds;
 use crate::exception;
-use crate::runtime::LruCache;
+use crate::runtime::{LruCache, lock};
 use crate::settings;
-use crate::zend::Failure;
+use crate::zend::{Failure, Result};
 
 pub use error_messages::without_value;
 use error_messages::{invalid_option, unknown_option, with_php_option_names};
@@ -60,7 +60,7 @@ impl Server {
         timeout: Option<f64>,
         api_key: Option<&str>,
         options: Value,
-    ) -> Result<Arc<Self>, Failure> {
+    ) -> Result<Arc<Self>> {
         Self::from_arguments(None, url, timeout, api_key, options)
     }
 
@@ -68,7 +68,7 @@ impl Server {
     ///
     /// # Errors
     /// The same errors as [`new`](Self::new).
-    pub fn from_entry(entry: &Value) -> Result<Option<Arc<Self>>, Failure> {
+    pub fn from_entry(entry: &Value) -> Result<Option<Arc<Self>>> {
         let text = |key: &str| {
             let text = entry.get(key).and_then(Value::as_str).map(str::trim);
             text.filter(|text| !text.is_empty())
@@ -91,7 +91,7 @@ impl Server {
     ///
     /// # Errors
     /// An `InvalidInputException` that names the invalid option.
-    pub fn from_client_arguments(server: Value, options: Value) -> Result<Arc<Self>, Failure> {
+    pub fn from_client_arguments(server: Value, options: Value) -> Result<Arc<Self>> {
         let mut entry = match server {
             Value::String(url) => Map::from_iter([("url".to_owned(), Value::String(url))]),
             server => parse_map(server, "server")?,
@@ -106,13 +106,10 @@ impl Server {
         };
         reject_milliseconds(&entry, class)?;
         split_command_list(&mut entry)?;
+        let invalid_timeout = || invalid_option("timeout", "a number of seconds");
         let timeout = match entry.remove("timeout") {
             None | Some(Value::Null) => None,
-            Some(timeout) => Some(
-                timeout
-                    .as_f64()
-                    .ok_or_else(|| invalid_option("timeout", "a number of seconds"))?,
-            ),
+            Some(timeout) => Some(timeout.as_f64().ok_or_else(invalid_timeout)?),
         };
         set_timeout(&mut entry, timeout)?;
         match entry.remove("api_key") {
@@ -139,14 +136,12 @@ impl Server {
         timeout: Option<f64>,
         api_key: Option<&str>,
         options: Value,
-    ) -> Result<Arc<Self>, Failure> {
+    ) -> Result<Arc<Self>> {
         let mut entry = parse_map(options, "options")?;
         let is_in_entry = |(key, _): &&(&str, &str)| entry.contains_key(*key);
         if let Some((key, argument)) = SSE_CLIENT_ARGUMENTS.iter().find(is_in_entry) {
-            return Err(invalid_option(
-                key,
-                format!("pass the argument ${argument} instead"),
-            ));
+            let message = format!("pass the argument ${argument} instead");
+            return Err(invalid_option(key, message));
         }
         reject_milliseconds(&entry, ClientClass::SseClient)?;
         if let Some(key) = api_key {
@@ -162,10 +157,7 @@ impl Server {
 
     /// Returns the server of an entry. Each entry is parsed only once, because every request of a
     /// PHP worker passes the entry again.
-    fn find_or_parse(
-        mut entry: Map<String, Value>,
-        class: ClientClass,
-    ) -> Result<Arc<Self>, Failure> {
+    fn find_or_parse(mut entry: Map<String, Value>, class: ClientClass) -> Result<Arc<Self>> {
         apply_response_limit(&mut entry);
         let entry_json = Value::Object(entry.clone());
         // The cache key contains the client class, because the error messages of the two classes
@@ -175,26 +167,17 @@ impl Server {
             ClientClass::Client { .. } => entry_json.to_string(),
         };
         static CACHED_SERVERS: Mutex<LruCache<String, Arc<Server>>> = Mutex::new(LruCache::new(32));
-        let lock_servers = || {
-            CACHED_SERVERS
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        if let Some(server) = lock_servers().get(&key) {
+        if let Some(server) = lock(&CACHED_SERVERS).get(&key) {
             return Ok(Arc::clone(server));
         }
         let server = Arc::new(Self::parse(entry, class, &key)?);
-        lock_servers().add(key, Arc::clone(&server));
+        lock(&CACHED_SERVERS).add(key, Arc::clone(&server));
         Ok(server)
     }
 
     /// Creates a server from an entry in the engine's format. Plain HTTP is permitted, and the
     /// label is optional.
-    fn parse(
-        mut entry: Map<String, Value>,
-        class: ClientClass,
-        key: &str,
-    ) -> Result<Self, Failure> {
+    fn parse(mut entry: Map<String, Value>, class: ClientClass, key: &str) -> Result<Self> {
         let has_label = entry.contains_key("label");
         if !has_label {
             entry.insert("label".to_owned(), json!("mcp"));
@@ -206,11 +189,7 @@ impl Server {
         };
         for option in MAP_OPTIONS {
             // An empty list is accepted as an empty map, because PHP encodes an empty map as `[]`.
-            if entry
-                .get(option)
-                .and_then(Value::as_array)
-                .is_some_and(Vec::is_empty)
-            {
+            if entry.get(option).is_some_and(|value| *value == json!([])) {
                 entry.remove(option);
             }
         }
@@ -290,7 +269,7 @@ impl Server {
 }
 
 /// Returns the entries of an option that is a map.
-fn parse_map(value: Value, value_name: &str) -> Result<Map<String, Value>, Failure> {
+fn parse_map(value: Value, value_name: &str) -> Result<Map<String, Value>> {
     match value {
         Value::Object(entries) => Ok(entries),
         Value::Array(items) if items.is_empty() => Ok(Map::new()),
@@ -301,7 +280,7 @@ fn parse_map(value: Value, value_name: &str) -> Result<Map<String, Value>, Failu
 }
 
 /// Splits a command, given as a list, into the program and its arguments.
-fn split_command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
+fn split_command_list(entry: &mut Map<String, Value>) -> Result<()> {
     let Some(Value::Array(command)) = entry.get_mut("command") else {
         return Ok(());
     };
@@ -311,31 +290,27 @@ fn split_command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
     let arguments: Vec<Value> = command_words.collect();
     entry.insert("command".to_owned(), program);
     if !arguments.is_empty() && entry.insert("args".to_owned(), arguments.into()).is_some() {
-        return Err(invalid_option(
-            "args",
-            "the command is a list that has arguments",
-        ));
+        let message = "the command is a list that has arguments";
+        return Err(invalid_option("args", message));
     }
     Ok(())
 }
 
-fn set_timeout(entry: &mut Map<String, Value>, timeout: Option<f64>) -> Result<(), Failure> {
+fn set_timeout(entry: &mut Map<String, Value>, timeout: Option<f64>) -> Result<()> {
     let duration = match timeout {
         Some(seconds) => parse_seconds("timeout", seconds)?,
         None => settings::timeout().unwrap_or(DEFAULT_TIMEOUT),
     };
     let timeout_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if timeout_ms == 0 {
-        return Err(invalid_option(
-            "timeout",
-            "at least 0.001 seconds are required",
-        ));
+        let message = "at least 0.001 seconds are required";
+        return Err(invalid_option("timeout", message));
     }
     entry.insert("timeout_ms".to_owned(), json!(timeout_ms));
     Ok(())
 }
 
-fn set_api_key(entry: &mut Map<String, Value>, key: &str) -> Result<(), Failure> {
+fn set_api_key(entry: &mut Map<String, Value>, key: &str) -> Result<()> {
     if entry.contains_key("authentication") {
         return Err(exception::invalid_input(
             "Give either an API key or the option 'authentication'",
@@ -347,7 +322,7 @@ fn set_api_key(entry: &mut Map<String, Value>, key: &str) -> Result<(), Failure>
 }
 
 /// Converts the option `oauth` to the option `authentication` with the type `oauth`.
-fn set_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure> {
+fn set_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<()> {
     let mut authentication = match oauth {
         Value::Null | Value::Bool(false) => return Ok(()),
         Value::Bool(true) => Map::new(),
@@ -364,7 +339,7 @@ fn set_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure
 }
 
 /// Rejects the engine's option `timeout_ms`: the PHP classes have `timeout`, in seconds.
-fn reject_milliseconds(entry: &Map<String, Value>, class: ClientClass) -> Result<(), Failure> {
+fn reject_milliseconds(entry: &Map<String, Value>, class: ClientClass) -> Result<()> {
     if entry.contains_key("timeout_ms") {
         return Err(unknown_option("timeout_ms", class));
     }

@@ -7,7 +7,7 @@
 //!   sessions is limited, and an unused session ends after a while.
 //! - At the end of the process the servers are notified, within a time limit.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -16,9 +16,9 @@ use tokio::time::sleep;
 
 use super::connection::{ClientCapabilities, McpConnection};
 use super::server::Server;
-use crate::runtime::{self, Engine, PerProcess, ProcessBound};
+use crate::runtime::{self, Engine, PerProcess, ProcessBound, lock};
 use crate::settings;
-use crate::zend::Failure;
+use crate::zend::Result;
 
 /// Maximum time at the end of a process for closing its MCP sessions.
 const CLOSE_SESSIONS_TIMEOUT: Duration = Duration::from_millis(500);
@@ -32,7 +32,7 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 static CONNECTION_POOL: PerProcess<ConnectionPool> = PerProcess::new();
 
 /// Calls `work` with the connections of this process.
-fn with_pool<R>(work: impl FnOnce(&ConnectionPool) -> R) -> Result<R, Failure> {
+fn with_pool<R>(work: impl FnOnce(&ConnectionPool) -> R) -> Result<R> {
     let create = || Ok(ConnectionPool::new(&runtime::engine()?));
     CONNECTION_POOL.with(create, |pool| work(pool))
 }
@@ -46,7 +46,7 @@ fn with_pool<R>(work: impl FnOnce(&ConnectionPool) -> R) -> Result<R, Failure> {
 pub fn find_or_create(
     key: &str,
     create: impl FnOnce() -> McpConnection,
-) -> Result<Arc<McpConnection>, Failure> {
+) -> Result<Arc<McpConnection>> {
     with_pool(|pool| pool.find_or_create(key, || Arc::new(create())))
 }
 
@@ -54,7 +54,7 @@ pub fn find_or_create(
 ///
 /// # Errors
 /// An `UnavailableException` if the system cannot create threads.
-pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
+pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>> {
     with_pool(|pool| pool.find(key))
 }
 
@@ -62,7 +62,7 @@ pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
 ///
 /// # Errors
 /// An `UnavailableException` if the system cannot create threads.
-pub fn change_key(connection: &Arc<McpConnection>, key: &str) -> Result<(), Failure> {
+pub fn change_key(connection: &Arc<McpConnection>, key: &str) -> Result<()> {
     with_pool(|pool| pool.change_key(connection, key))
 }
 
@@ -79,15 +79,10 @@ pub fn release(connection: Option<ProcessBound<Arc<McpConnection>>>) {
 ///
 /// # Errors
 /// An `UnavailableException` if the system cannot create threads.
-pub fn client_for(server: &Server) -> Result<McpClient, Failure> {
+pub fn client_for(server: &Server) -> Result<McpClient> {
     let tokens = server.oauth().map(|_| Arc::default());
-    let create = || {
-        McpConnection::new(
-            server.config().clone(),
-            &ClientCapabilities::default(),
-            tokens,
-        )
-    };
+    let capabilities = ClientCapabilities::default();
+    let create = || McpConnection::new(server.config().clone(), &capabilities, tokens);
     Ok(find_or_create(server.key(), create)?.client().clone())
 }
 
@@ -138,11 +133,8 @@ impl ConnectionPool {
     fn new(engine: &Arc<Engine>) -> Self {
         let entries = Arc::default();
         if let Some(idle_timeout) = settings::session_idle_timeout() {
-            let runtime_handle = engine.handle();
-            runtime_handle.spawn(drop_idle_connections(
-                Arc::downgrade(&entries),
-                idle_timeout,
-            ));
+            let cleanup = drop_idle_connections(Arc::downgrade(&entries), idle_timeout);
+            engine.handle().spawn(cleanup);
         }
         Self {
             engine: Arc::clone(engine),
@@ -179,15 +171,11 @@ impl ConnectionPool {
         let is_other_session = |session: &SessionEntry| {
             session.key != key && !Arc::ptr_eq(&session.connection, connection)
         };
-        let replaced_entries: Vec<_> = entries
+        let replaced: Vec<_> = entries
             .extract_if(.., |session| !is_other_session(session))
             .collect();
         self.insert(entries, key, Arc::clone(connection));
-        self.drop_connections(
-            replaced_entries
-                .into_iter()
-                .map(|session| session.connection),
-        );
+        self.drop_connections(replaced.into_iter().map(|session| session.connection));
     }
 
     fn insert(
@@ -220,16 +208,8 @@ impl ConnectionPool {
     /// Removes and returns all connections.
     fn take_all(&self) -> Vec<Arc<McpConnection>> {
         let entries = std::mem::take(&mut *lock(&self.entries));
-        entries
-            .into_iter()
-            .map(|session| session.connection)
-            .collect()
+        entries.into_iter().map(|entry| entry.connection).collect()
     }
-}
-
-/// Locks the list of sessions. A panic while the lock is held leaves a valid list behind.
-fn lock(entries: &Mutex<Vec<SessionEntry>>) -> MutexGuard<'_, Vec<SessionEntry>> {
-    entries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Drops idle connections at intervals, until the list of sessions is dropped.

@@ -1,9 +1,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pillion_mcp_client::{OAuthCredentials, StoreFuture, TokenKey, TokenStore};
 
 use super::router::MessageRouter;
+use crate::runtime::lock;
 
 /// Holds the OAuth tokens of one connection, which the engine may change and PHP's `TokenStore`
 /// stores. The store is read before the connection is created, and written on PHP's thread after
@@ -28,12 +29,12 @@ impl TokenSlot {
     /// store's entry must be removed.
     pub fn take_change(&self) -> Option<Option<OAuthCredentials>> {
         let has_changed = self.has_changed.swap(false, Ordering::AcqRel);
-        has_changed.then(|| self.lock_credentials().clone())
+        has_changed.then(|| lock(&self.credentials).clone())
     }
 
     /// Returns the credentials as JSON, if there are any.
     pub fn to_json(&self) -> Option<String> {
-        let credentials = self.lock_credentials();
+        let credentials = lock(&self.credentials);
         credentials
             .as_ref()
             .and_then(|credentials| serde_json::to_string(credentials).ok())
@@ -49,16 +50,8 @@ impl TokenSlot {
         let _ = self.router.set(Arc::clone(router));
     }
 
-    fn lock_credentials(&self) -> MutexGuard<'_, Option<OAuthCredentials>> {
-        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
-        // behind.
-        self.credentials
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn set_credentials(&self, credentials: Option<OAuthCredentials>) {
-        *self.lock_credentials() = credentials;
+        *lock(&self.credentials) = credentials;
         self.mark_changed();
         if let Some(router) = self.router.get() {
             // The router wakes a waiting thread, which stores the tokens. If no thread waits, the
@@ -70,7 +63,7 @@ impl TokenSlot {
 
 impl TokenStore for TokenSlot {
     fn load<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, Option<OAuthCredentials>> {
-        Box::pin(async { Ok(self.lock_credentials().clone()) })
+        Box::pin(async { Ok(lock(&self.credentials).clone()) })
     }
 
     fn save<'a>(&'a self, _: &'a TokenKey, credentials: OAuthCredentials) -> StoreFuture<'a, ()> {

@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 use super::hooks::{CACHE, Hooks};
 use super::link::{ServerLink, decode_message};
 use super::store_key::store_key;
-use crate::exception::into_tool_failure;
+use crate::exception::{into_tool_failure, transport_failure};
 use crate::json::EmptyObject;
 use crate::log::LogLevel;
 use crate::values::event;
-use crate::zend::{Failure, Object, Outcome, new_string};
+use crate::zend::{Failure, Object, Outcome, Result, new_string};
 
 /// The hook that holds how long a cached list of tools stays valid.
 pub const CACHE_TTL: &str = "cache_ttl";
@@ -33,18 +33,18 @@ pub fn list(link: &ServerLink, hooks: Hooks<'_>, empty_object: EmptyObject) -> O
 ///
 /// # Errors
 /// The same errors as [`list`].
-pub fn list_raw(link: &ServerLink, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>, Failure> {
+pub fn list_raw(link: &ServerLink, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>> {
     serde_json::from_str(&read_json(link, hooks)?).map_err(|error| invalid_list(&error))
 }
 
 fn invalid_list(error: &serde_json::Error) -> Failure {
-    crate::exception::transport_failure(format!(
+    transport_failure(format!(
         "The server's list of tools cannot be read: {error}"
     ))
 }
 
 /// Returns the list of tools as JSON, from the cache or from the server.
-fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
+fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String> {
     let cache_value = hooks.get(CACHE);
     let Some(cache) = cache_value.as_ref().and_then(Object::from_value) else {
         return fetch(link, hooks);
@@ -71,19 +71,18 @@ fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
 ///
 /// # Errors
 /// An exception of the logger or a failure that ends the PHP request.
-pub fn forget(link: &ServerLink, hooks: Hooks<'_>) -> Result<(), Failure> {
+pub fn forget(link: &ServerLink, hooks: Hooks<'_>) -> Result<()> {
     let cache_value = hooks.get(CACHE);
-    let Some(cache) = cache_value.as_ref().and_then(Object::from_value) else {
-        return Ok(());
-    };
-    let Some(key) = cache_key(link, hooks)? else {
-        return Ok(());
-    };
-    let outcome = cache.call("delete", [new_string(key)]);
-    log_cache_failure(hooks, outcome).map(drop)
+    if let Some(cache) = cache_value.as_ref().and_then(Object::from_value)
+        && let Some(key) = cache_key(link, hooks)?
+    {
+        let outcome = cache.call("delete", [new_string(key)]);
+        log_cache_failure(hooks, outcome)?;
+    }
+    Ok(())
 }
 
-fn fetch(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
+fn fetch(link: &ServerLink, hooks: Hooks<'_>) -> Result<String> {
     let request = |client: McpClient| async move {
         let tools = client.list_tools().await?;
         let tool_texts: Vec<&str> = tools.iter().map(|tool| tool.get()).collect();
@@ -95,11 +94,7 @@ fn fetch(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
 }
 
 /// Returns the cached list and its number of tools. An invalid cached list counts as missing.
-fn read_cache(
-    hooks: Hooks<'_>,
-    cache: Object<'_>,
-    key: &str,
-) -> Result<Option<(String, usize)>, Failure> {
+fn read_cache(hooks: Hooks<'_>, cache: Object<'_>, key: &str) -> Result<Option<(String, usize)>> {
     let cached_value = log_cache_failure(hooks, cache.call("get", [new_string(key)]))?;
     let json = cached_value.as_ref().and_then(Zval::str);
     Ok(json.and_then(|json| {
@@ -110,7 +105,7 @@ fn read_cache(
 
 /// Logs an exception of the cache instead of returning it, because a failing cache must not fail
 /// the call.
-fn log_cache_failure(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>, Failure> {
+fn log_cache_failure(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(failure) => {
@@ -130,7 +125,7 @@ fn dispatch_tools_listed(
     hooks: Hooks<'_>,
     count: usize,
     is_from_cache: bool,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let server = link.server().display_name();
     hooks.dispatch(|| event::new_tools_listed(&server, count, is_from_cache))
 }
@@ -139,7 +134,7 @@ fn dispatch_tools_listed(
 /// including credentials, and on the tenant, so that one user never receives another user's list.
 /// Returns `None` while the user is unknown. PSR-16 permits letters, digits and `_`, at most 64
 /// characters.
-fn cache_key(link: &ServerLink, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
+fn cache_key(link: &ServerLink, hooks: Hooks<'_>) -> Result<Option<String>> {
     let tenant_value = hooks.get(CACHE_TENANT);
     let tenant = tenant_value
         .as_ref()

@@ -8,7 +8,7 @@ use super::router::{CallHandle, WaitGuard};
 use super::server_job::ServerJob;
 use crate::runtime::ProcessBound;
 use crate::wait::{JobSender, wait_serving};
-use crate::zend::Failure;
+use crate::zend::Result;
 
 /// An MCP client whose callbacks answer its server's requests while PHP waits. PHP waits for the
 /// client's own call, or for an execution that uses tools of the client's server.
@@ -27,7 +27,7 @@ impl<'a> WaitingClient<'a> {
     /// # Errors
     /// A failure of [`ServerLink::connection`], or an exception of the PHP code that ran, such as a
     /// callback or the token store.
-    pub fn new(link: &'a ServerLink, hooks: Hooks<'a>) -> Result<Self, Failure> {
+    pub fn new(link: &'a ServerLink, hooks: Hooks<'a>) -> Result<Self> {
         let connection = link.connection(hooks)?;
         link.deliver(hooks, &connection)?;
         Ok(Self::for_connection(link, hooks, connection, None))
@@ -67,7 +67,7 @@ impl<'a> WaitingClient<'a> {
     ///
     /// # Errors
     /// An exception of the PHP code that ran, such as a callback or the token store.
-    pub fn serve(&self, job: ServerJob) -> Result<(), Failure> {
+    pub fn serve(&self, job: ServerJob) -> Result<()> {
         let Some((_, handle)) = self.open_handle.get() else {
             return Ok(());
         };
@@ -79,7 +79,7 @@ impl<'a> WaitingClient<'a> {
     ///
     /// # Errors
     /// The same errors as [`wait_serving`].
-    pub fn wait<T, F>(&self, call: impl FnOnce(&CallHandle) -> F) -> Result<T, Failure>
+    pub fn wait<T, F>(&self, call: impl FnOnce(&CallHandle) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
@@ -94,7 +94,7 @@ impl<'a> WaitingClient<'a> {
     ///
     /// # Errors
     /// An exception of the PHP code that ran, such as a callback or the token store.
-    pub fn finish(self) -> Result<(), Failure> {
+    pub fn finish(self) -> Result<()> {
         drop(self.open_handle);
         self.link.deliver_after_call(self.hooks, &self.connection)
     }

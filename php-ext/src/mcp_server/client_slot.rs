@@ -1,8 +1,8 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use pillion_mcp_client::McpClient;
 
-use crate::runtime::ProcessBound;
+use crate::runtime::{ProcessBound, lock};
 
 /// The MCP client of this process that the tools of a server use, in all registries.
 #[derive(Default)]
@@ -13,18 +13,12 @@ impl ClientSlot {
     pub fn replace_client(&self, client: McpClient) {
         // The previous client is dropped after the lock is released, because ending a session takes
         // other locks.
-        let previous_client = self.lock().replace(ProcessBound::new(client));
+        let previous_client = lock(&self.0).replace(ProcessBound::new(client));
         drop(previous_client);
     }
 
     /// Returns the client; `None` if this process has not connected yet.
     pub fn client(&self) -> Option<McpClient> {
-        self.lock().as_ref().and_then(ProcessBound::get).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<ProcessBound<McpClient>>> {
-        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
-        // behind.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).as_ref().and_then(ProcessBound::get).cloned()
     }
 }

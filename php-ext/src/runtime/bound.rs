@@ -1,8 +1,8 @@
 use std::mem::ManuallyDrop;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use super::forks;
-use crate::zend::Failure;
+use super::{forks, lock};
+use crate::zend::{Failure, Result};
 
 /// State that belongs to one process and is created on first use. A forked child leaks the state of
 /// its parent, and creates its own.
@@ -19,10 +19,10 @@ impl<T> PerProcess<T> {
     /// The failure of `create`.
     pub fn with<R>(
         &self,
-        create: impl FnOnce() -> Result<T, Failure>,
+        create: impl FnOnce() -> Result<T>,
         work: impl FnOnce(&mut T) -> R,
-    ) -> Result<R, Failure> {
-        let mut slot = self.lock();
+    ) -> Result<R> {
+        let mut slot = lock(&self.0);
         if slot.as_ref().is_none_or(|state| state.get().is_none()) {
             *slot = Some(ProcessBound::new(create()?));
         }
@@ -34,18 +34,12 @@ impl<T> PerProcess<T> {
 
     /// Calls `work` with the state of this process, if it was created.
     pub fn peek<R>(&self, work: impl FnOnce(&T) -> R) -> Option<R> {
-        self.lock().as_ref().and_then(ProcessBound::get).map(work)
+        lock(&self.0).as_ref().and_then(ProcessBound::get).map(work)
     }
 
     /// Takes the state of this process, if it was created.
     pub fn take(&self) -> Option<T> {
-        self.lock().take().and_then(ProcessBound::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<ProcessBound<T>>> {
-        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
-        // behind.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).take().and_then(ProcessBound::into_inner)
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::lock;
 use crate::zend::has_small_stack;
 
 /// Maximum time after a call during which no thread drives the runtime, before the background
@@ -104,20 +105,16 @@ impl Engine {
 
     /// Drives the runtime on this thread until `future` is ready. Returns `None` if the time limit
     /// passes first. No PHP code may run inside `future`.
-    pub fn drive<F: Future>(
-        self: &Arc<Self>,
-        time_limit: Duration,
-        future: F,
-    ) -> Option<F::Output> {
+    pub fn drive<F: Future>(self: &Arc<Self>, limit: Duration, future: F) -> Option<F::Output> {
         if has_small_stack() {
             let _unattended_guard = UnattendedGuard::new(self);
             return signals::with_signals_blocked(|| {
-                self.handle().block_on(with_timeout(time_limit, future))
+                self.handle().block_on(with_timeout(limit, future))
             });
         }
-        let _driver_guard = self.coordinator.take_turn(time_limit)?;
+        let _driver_guard = self.coordinator.take_turn(limit)?;
         let _signal_block = SignalBlock::new();
-        self.runtime.block_on(with_timeout(time_limit, future))
+        self.runtime.block_on(with_timeout(limit, future))
     }
 
     /// Returns whether this thread is driving the runtime: this is `true` only in a signal handler
@@ -144,11 +141,9 @@ impl Engine {
         let mut state = coordinator.lock();
         state.is_stopping = true;
         coordinator.stop_signal.notify_one();
-        coordinator.state_condvar.notify_all();
-        let wait_result =
-            coordinator
-                .state_condvar
-                .wait_timeout_while(state, STOP_TIMEOUT, |state| !state.has_ended);
+        let condvar = &coordinator.state_condvar;
+        condvar.notify_all();
+        let wait_result = condvar.wait_timeout_while(state, STOP_TIMEOUT, |state| !state.has_ended);
         drop(wait_result);
         self.shut_down_if_last();
     }
@@ -218,9 +213,7 @@ impl DriverCoordinator {
     }
 
     fn lock(&self) -> MutexGuard<'_, DriverState> {
-        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
-        // behind.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Begins the turn of a PHP thread. Returns `None` if the background thread does not end its

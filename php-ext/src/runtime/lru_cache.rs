@@ -15,10 +15,7 @@ impl<K: PartialEq, V> LruCache<K, V> {
 
     /// Returns the value of `key`, and marks it as recently used.
     pub fn get(&mut self, key: &K) -> Option<&V> {
-        let index = self
-            .entries
-            .iter()
-            .position(|(entry_key, _)| entry_key == key)?;
+        let index = self.entries.iter().position(|(other, _)| other == key)?;
         let entry = self.entries.remove(index);
         self.entries.push(entry);
         self.entries.last().map(|(_, value)| value)

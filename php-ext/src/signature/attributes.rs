@@ -1,11 +1,11 @@
 //! The attributes `AsTool` and `Parameter`, which turn PHP code into tools.
 
-use ext_php_rs::error::Result;
+use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, methods, new_bool,
-    new_float, new_string,
+    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, Result, methods,
+    new_bool, new_float, new_string,
 };
 
 /// The attribute that marks a tool.
@@ -37,7 +37,7 @@ const PARAMETER_CONSTRUCTOR: &str = "__construct(?string $description = null, ?a
              ?int $minLength = null, ?int $maxLength = null, ?string $pattern = null, \
              ?string $format = null, ?array $schema = null)";
 
-pub fn register() -> Result<()> {
+pub fn register() -> ZendResult<()> {
     methods!(
         Class::new(AS_TOOL)
             .with_attribute_targets(
@@ -75,9 +75,7 @@ fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
         ("cooldownSeconds", new_float(call.number_or(4, 0.0)?)),
         ("strict", new_bool(call.bool_or(5, false)?)),
     ];
-    for (name, value) in values {
-        call.this().set(AS_TOOL_CLASS.get(), name, value);
-    }
+    call.this().set_all(AS_TOOL_CLASS.get(), values);
     Ok(Zval::new())
 }
 
@@ -99,9 +97,7 @@ pub fn read_description(attribute: Object<'_>) -> Outcome {
 }
 
 /// Returns the constraints that a `Parameter` attribute sets, with their values.
-pub fn read_constraints(
-    attribute: Object<'_>,
-) -> std::result::Result<Vec<(&'static str, Zval)>, Failure> {
+pub fn read_constraints(attribute: Object<'_>) -> Result<Vec<(&'static str, Zval)>> {
     let mut constraints = Vec::new();
     for name in CONSTRAINTS {
         let value = attribute.get(PARAMETER_CLASS.get(), name)?;

@@ -41,13 +41,11 @@ impl DocComment {
             }
         }
         let summary = summary_lines.join(" ");
+        let parameters = tags.iter().filter_map(|tag| DocParameter::parse(tag));
         let is_inherited = summary.eq_ignore_ascii_case("{@inheritdoc}");
         Self {
             summary: (!summary.is_empty() && !is_inherited).then_some(summary),
-            parameters: tags
-                .iter()
-                .filter_map(|tag| DocParameter::parse(tag))
-                .collect(),
+            parameters: parameters.collect(),
         }
     }
 

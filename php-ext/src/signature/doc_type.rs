@@ -201,10 +201,8 @@ impl<'a> DocTypeParser<'a> {
         }
         let first_type = self.parse_union()?;
         if self.take_token(">") {
-            return Some(with_minimum(
-                create_list_schema(Some(first_type)),
-                list_keyword,
-            ));
+            let list_schema = create_list_schema(Some(first_type));
+            return Some(with_minimum(list_schema, list_keyword));
         }
         self.take_token(",").then_some(())?;
         let value_schema = self.parse_union()?;

@@ -8,7 +8,7 @@ use super::php_type::{PhpType, UnsupportedType};
 use super::reflection::{ReflectionObject, find_attribute};
 use crate::exception;
 use crate::json::{to_value, to_value_as};
-use crate::zend::{Failure, Object};
+use crate::zend::{Object, Result};
 
 /// A parameter of a tool's PHP code.
 pub(super) struct Parameter {
@@ -24,8 +24,8 @@ pub(super) struct Parameter {
 pub(super) fn read_parameter(
     function: &str,
     reflection: &ReflectionObject,
-    comment: &DocComment,
-) -> Result<Parameter, Failure> {
+    doc: &DocComment,
+) -> Result<Parameter> {
     let name = reflection.name()?;
     let invalid_parameter = |reason: &str| {
         exception::invalid_input(format!("Parameter ${name} of {function} {reason}"))
@@ -47,9 +47,7 @@ pub(super) fn read_parameter(
         }
     };
     let conversion = declared_type.conversion();
-    let documented_schema = comment
-        .parameter_type(&name)
-        .and_then(doc_type::parse_schema);
+    let documented_schema = doc.parameter_type(&name).and_then(doc_type::parse_schema);
     let mut schema = match declared_type.into_schema(documented_schema) {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
@@ -60,7 +58,7 @@ pub(super) fn read_parameter(
         Some(attribute) => attributes::read_description(attribute)?.string(),
         None => None,
     };
-    let documented_description = || comment.parameter_description(&name).map(str::to_owned);
+    let documented_description = || doc.parameter_description(&name).map(str::to_owned);
     if let Some(description) = description.or_else(documented_description) {
         schema.insert("description".to_owned(), description.into());
     }

@@ -7,7 +7,7 @@ use super::doc_type::{create_any_schema, create_union_schema};
 use super::reflection::{ReflectionObject, find_class};
 use crate::exception;
 use crate::json::to_value;
-use crate::zend::{Failure, Outcome, call_callable, new_int, new_string};
+use crate::zend::{Failure, Outcome, Result, call_callable, new_int, new_string};
 
 /// The smallest integer of PHP.
 const MIN_INTEGER: f64 = -9_223_372_036_854_775_808.0;
@@ -151,10 +151,8 @@ impl PhpType {
         }
     }
 
-    fn has_schema_for_type(&self, json_type: &str) -> bool {
-        self.schemas
-            .iter()
-            .any(|schema| schema["type"] == json_type)
+    fn has_schema_for_type(&self, kind: &str) -> bool {
+        self.schemas.iter().any(|schema| schema["type"] == kind)
     }
 }
 
@@ -172,7 +170,7 @@ fn read_json_types(schema: &Value) -> Vec<&str> {
 
 /// Returns the values of a backed enum as a schema, and the enum's name. Returns `None` for any
 /// other class.
-fn read_enum(name: &str) -> Result<Option<(Value, String)>, Failure> {
+fn read_enum(name: &str) -> Result<Option<(Value, String)>> {
     let Some(class) = find_class(name)? else {
         return Ok(None);
     };
@@ -236,6 +234,6 @@ pub(super) fn to_enum_case(class: &str, value: &Zval) -> Outcome {
     Ok(argument.shallow_clone())
 }
 
-fn describe_type(reflection: &ReflectionObject) -> Result<String, Failure> {
+fn describe_type(reflection: &ReflectionObject) -> Result<String> {
     Ok(reflection.call_string("__toString")?.unwrap_or_default())
 }

@@ -5,8 +5,8 @@ use super::attributes;
 use crate::exception;
 use crate::signature::Target;
 use crate::zend::{
-    Failure, Object, Outcome, create, entries, escape_bytes, item, new_int, new_list, new_string,
-    run_guarded,
+    Failure, Object, Outcome, Result, create, entries, escape_bytes, item, new_int, new_list,
+    new_string, run_guarded,
 };
 
 /// `ReflectionAttribute::IS_INSTANCEOF`: also matches subclasses of an attribute.
@@ -20,10 +20,7 @@ pub(super) struct ReflectionObject(Zval);
 
 impl ReflectionObject {
     /// Creates an object, as `new $class(...$arguments)` does.
-    pub(super) fn new<const N: usize>(
-        class_name: &str,
-        arguments: [Zval; N],
-    ) -> Result<Self, Failure> {
+    pub(super) fn new<const N: usize>(class_name: &str, arguments: [Zval; N]) -> Result<Self> {
         let class = find_class(class_name)?
             .ok_or_else(|| Failure::error("The Reflection extension is not loaded"))?;
         let value = create(class, |_| ())?;
@@ -46,7 +43,7 @@ impl ReflectionObject {
     ///
     /// # Errors
     /// An `InvalidInputException` for text that is not UTF-8, because JSON cannot represent it.
-    pub(super) fn call_string(&self, method: &str) -> Result<Option<String>, Failure> {
+    pub(super) fn call_string(&self, method: &str) -> Result<Option<String>> {
         let text = self.call(method, [])?;
         match text.zend_str() {
             Some(bytes) if bytes.as_str().is_err() => {
@@ -62,13 +59,13 @@ impl ReflectionObject {
         }
     }
 
-    pub(super) fn name(&self) -> Result<String, Failure> {
+    pub(super) fn name(&self) -> Result<String> {
         Ok(self.call_string("getName")?.unwrap_or_default())
     }
 
     /// Returns the name of PHP code for error messages. Bytes that are not UTF-8 are escaped,
     /// because the name is only displayed.
-    pub(super) fn display_name(&self, method: &str) -> Result<String, Failure> {
+    pub(super) fn display_name(&self, method: &str) -> Result<String> {
         let name = self.call(method, [])?;
         Ok(name
             .zend_str()
@@ -76,15 +73,15 @@ impl ReflectionObject {
             .unwrap_or_default())
     }
 
-    pub(super) fn call_bool(&self, method: &str) -> Result<bool, Failure> {
+    pub(super) fn call_bool(&self, method: &str) -> Result<bool> {
         Ok(self.call(method, [])?.bool() == Some(true))
     }
 
-    pub(super) fn call_object(&self, method: &str) -> Result<Option<Self>, Failure> {
+    pub(super) fn call_object(&self, method: &str) -> Result<Option<Self>> {
         Ok(Self::from_value(self.call(method, [])?))
     }
 
-    pub(super) fn call_list(&self, method: &str) -> Result<Vec<Self>, Failure> {
+    pub(super) fn call_list(&self, method: &str) -> Result<Vec<Self>> {
         let list = self.call(method, [])?;
         Ok(entries(&list)
             .filter_map(|(_, entry)| Self::from_value(entry))
@@ -97,16 +94,29 @@ impl ReflectionObject {
 }
 
 /// Finds a class, and calls the autoloader if necessary.
-pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>, Failure> {
+pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>> {
     run_guarded(|| ClassEntry::try_find(name))
+}
+
+/// Rejects a name that is not the name of a class. An object is accepted.
+///
+/// # Errors
+/// An `InvalidInputException` if there is no such class.
+pub(super) fn check_class_exists(class_or_object: &Zval) -> Result<()> {
+    // An error is returned and not treated as a missing class, because the end of the request and
+    // an autoloader's exception must not be hidden.
+    if let Some(name) = class_or_object.str()
+        && find_class(name)?.is_none()
+    {
+        let message = format!("There is no class '{name}'");
+        return Err(exception::invalid_input(message));
+    }
+    Ok(())
 }
 
 /// Returns an attribute of a reflected element as an object; `None` if the element has no attribute
 /// of the class `class`.
-pub(super) fn find_attribute(
-    reflection: &ReflectionObject,
-    class: &str,
-) -> Result<Option<Zval>, Failure> {
+pub(super) fn find_attribute(reflection: &ReflectionObject, class: &str) -> Result<Option<Zval>> {
     let attribute_list =
         reflection.call("getAttributes", [new_string(class), new_int(IS_INSTANCEOF)])?;
     match item(&attribute_list, 0).and_then(ReflectionObject::from_value) {
@@ -121,16 +131,8 @@ pub(super) fn find_attribute(
 /// # Errors
 /// An `InvalidInputException` if nothing has the attribute, if a method with the attribute is not
 /// public, or if the class must be instantiated and its constructor requires arguments.
-pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
-    // An error is returned and not treated as a missing class, because the end of the request and
-    // an autoloader's exception must not be hidden.
-    if let Some(name) = value.str()
-        && find_class(name)?.is_none()
-    {
-        return Err(exception::invalid_input(format!(
-            "There is no class '{name}'"
-        )));
-    }
+pub fn find_attributed(value: &Zval) -> Result<Vec<Target>> {
+    check_class_exists(value)?;
     let class = ReflectionObject::new("ReflectionClass", [value.shallow_clone()])?;
     let class_name = class.name()?;
     let mut object = Object::from_value(value).map(|_| value.shallow_clone());
@@ -184,7 +186,7 @@ pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
 }
 
 /// Returns the method that is called if a whole class is the tool.
-pub(super) fn find_main_method(class: &ReflectionObject) -> Result<Option<String>, Failure> {
+pub(super) fn find_main_method(class: &ReflectionObject) -> Result<Option<String>> {
     for name in ["__invoke", "execute"] {
         if class.call("hasMethod", [new_string(name)])?.bool() == Some(true) {
             return Ok(Some(name.to_owned()));

@@ -2,9 +2,13 @@ use ext_php_rs::types::Zval;
 
 use super::attributes;
 use super::doc_comment::DocComment;
-use super::reflection::{ReflectionObject, find_attribute, find_class, find_main_method};
+use super::reflection::{
+    ReflectionObject, check_class_exists, find_attribute, find_class, find_main_method,
+};
 use crate::exception;
-use crate::zend::{Failure, Object, entries, is_callable, item, new_list, new_string, type_name};
+use crate::zend::{
+    Failure, Object, Result, entries, is_callable, item, new_list, new_string, type_name,
+};
 
 /// PHP code that may become a tool.
 pub struct Target {
@@ -27,7 +31,7 @@ impl Target {
     /// # Errors
     /// An `InvalidInputException` if the value specifies no such code. An exception of an
     /// autoloader.
-    pub fn find(value: &Zval) -> Result<Self, Failure> {
+    pub fn find(value: &Zval) -> Result<Self> {
         if let Some(object) = Object::from_value(value) {
             return if object.class_name() == "Closure" {
                 Self::from_closure(value)
@@ -76,7 +80,7 @@ impl Target {
         function: ReflectionObject,
         callable: Zval,
         is_class_tool: bool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let name = function.name()?;
         let class = function.call_object("getDeclaringClass")?;
         let class_name = match &class {
@@ -103,14 +107,8 @@ impl Target {
         })
     }
 
-    fn from_method_name(class_or_object: &Zval, method: &str) -> Result<Self, Failure> {
-        if let Some(class) = class_or_object.str()
-            && find_class(class)?.is_none()
-        {
-            return Err(exception::invalid_input(format!(
-                "There is no class '{class}'"
-            )));
-        }
+    fn from_method_name(class_or_object: &Zval, method: &str) -> Result<Self> {
+        check_class_exists(class_or_object)?;
         let class = ReflectionObject::new("ReflectionClass", [class_or_object.shallow_clone()])?;
         if class.call("hasMethod", [new_string(method)])?.bool() != Some(true) {
             return Err(exception::invalid_input(format!(
@@ -124,7 +122,7 @@ impl Target {
         Self::for_method(function, callable, false)
     }
 
-    fn from_class(value: &Zval) -> Result<Self, Failure> {
+    fn from_class(value: &Zval) -> Result<Self> {
         let class = ReflectionObject::new("ReflectionClass", [value.shallow_clone()])?;
         let method = find_main_method(&class)?.ok_or_else(|| {
             let name = class.name().unwrap_or_default();
@@ -136,7 +134,7 @@ impl Target {
         Self::for_method(function, callable, true)
     }
 
-    fn from_function(callable: &Zval, name: &str) -> Result<Self, Failure> {
+    fn from_function(callable: &Zval, name: &str) -> Result<Self> {
         let function = ReflectionObject::new("ReflectionFunction", [callable.shallow_clone()])?;
         Ok(Self {
             name: function.call_string("getShortName")?,
@@ -147,7 +145,7 @@ impl Target {
         })
     }
 
-    fn from_closure(closure: &Zval) -> Result<Self, Failure> {
+    fn from_closure(closure: &Zval) -> Result<Self> {
         let function = ReflectionObject::new("ReflectionFunction", [closure.shallow_clone()])?;
         let name = function.call_string("getShortName")?.unwrap_or_default();
         // Only an anonymous closure has no name: a closure that was created from a method or a
@@ -167,7 +165,7 @@ impl Target {
     }
 
     /// Returns the attribute `AsTool` of the class, if the tool is a whole class.
-    pub(super) fn attribute(&self) -> Result<Option<Zval>, Failure> {
+    pub(super) fn attribute(&self) -> Result<Option<Zval>> {
         match &self.class {
             Some(class) => find_attribute(class, attributes::AS_TOOL),
             None => Ok(None),
@@ -175,7 +173,7 @@ impl Target {
     }
 
     /// Returns the summary in the doc comment of the class, if the tool is a whole class.
-    pub(super) fn summary(&self) -> Result<Option<String>, Failure> {
+    pub(super) fn summary(&self) -> Result<Option<String>> {
         let Some(class) = &self.class else {
             return Ok(None);
         };

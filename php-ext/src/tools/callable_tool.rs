@@ -1,6 +1,6 @@
 //! `CallableTool`: a tool made from a definition and a PHP callable.
 
-use ext_php_rs::error::Result;
+use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolOrigin;
@@ -10,14 +10,14 @@ use crate::signature;
 use crate::values::interfaces::{EXECUTE_DECLARATION, TOOL, add_offer_methods};
 use crate::values::{tool_definition, tool_result};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, call_callable,
+    Class, ClassSlot, MethodCall, Object, Outcome, Result, call_callable,
     call_with_named_arguments, create, methods, new_bool, new_string,
 };
 
 const NAME: &str = "Pillion\\CallableTool";
 static CLASS: ClassSlot = ClassSlot::new();
 
-pub fn register() -> Result<()> {
+pub fn register() -> ZendResult<()> {
     let class = methods!(
         Class::new(NAME)
             .flags(ClassFlags::Final)
@@ -76,7 +76,7 @@ fn get_definition(call: &mut MethodCall<'_>) -> Outcome {
     call.this().get(CLASS.get(), "definition")
 }
 
-fn read_name(this: Object<'_>) -> std::result::Result<String, Failure> {
+fn read_name(this: Object<'_>) -> Result<String> {
     let definition = this.get(CLASS.get(), "definition")?;
     tool_definition::read_name(&definition)
 }

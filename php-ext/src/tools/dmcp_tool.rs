@@ -13,7 +13,9 @@ use crate::json::{EmptyObject, decode_value, to_value};
 use crate::log::{LogLevel, log};
 use crate::values::interfaces::EXECUTE_DECLARATION;
 use crate::values::{tool_definition, tool_result};
-use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, methods, new_string};
+use crate::zend::{
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, Result, methods, new_string,
+};
 
 static CLASS: ClassSlot = ClassSlot::new();
 const TOOL_NAME: &str = "dmcp_roll_dice";
@@ -82,7 +84,7 @@ fn roll(
     id: &str,
     dice: Option<&str>,
     reason: Option<&str>,
-) -> Result<Result<Value, ToolFailure>, Failure> {
+) -> Result<Result<Value, ToolFailure>> {
     let fail = |code, message: &str, result_message: &str| {
         Ok(Err(
             ToolFailure::new(code, message).with_result(json!({ "error": result_message }))
@@ -127,12 +129,7 @@ fn roll(
 
 /// Calls the remote tool with the names in the server's configuration: `tool_name` and
 /// `argument_names` (null omits an argument).
-fn call_remote(
-    client: &Zval,
-    config: &Value,
-    dice: &str,
-    reason: Option<&str>,
-) -> Result<Value, Failure> {
+fn call_remote(client: &Zval, config: &Value, dice: &str, reason: Option<&str>) -> Result<Value> {
     let mut arguments = Map::new();
     for (name, value) in [("dice", Some(dice)), ("reason", reason)] {
         let Some(value) = value else { continue };
@@ -161,7 +158,7 @@ fn call_remote(
 }
 
 /// Converts the failure of a call to a failed result, unless the failure must end the request.
-fn to_failed_call(failure: Failure) -> Result<ToolFailure, Failure> {
+fn to_failed_call(failure: Failure) -> Result<ToolFailure> {
     let tool_failure = exception::into_tool_failure(failure)?;
     let result_message = format!("Failed to execute: {}", tool_failure.message);
     Ok(tool_failure.with_result(json!({ "error": result_message })))

@@ -20,7 +20,7 @@ use crate::values::interfaces::{EXECUTE_DECLARATION, MCP_TOOL, TOOL, add_offer_m
 use crate::values::{tool_definition, tool_result};
 use crate::wait::wait;
 use crate::zend::{
-    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, is_nested,
+    Class, Failure, HiddenValue, MethodCall, Object, Outcome, Result, State, StateClass, is_nested,
     methods, new_array, new_bool, new_string, new_with_state, read_state,
 };
 
@@ -35,14 +35,14 @@ struct EngineTool<K> {
 }
 
 trait EngineToolKind: Sized + 'static {
-    fn class() -> &'static StateClass<EngineTool<Self>>;
+    const CLASS: &'static StateClass<EngineTool<Self>>;
 
     /// Prepares the tool's server before the tool runs, with the link and hooks of the server's
     /// client.
     ///
     /// # Errors
     /// The same errors as [`RegisteredMcpServer::use_client`].
-    fn use_client(&self, _client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
+    fn use_client(&self, _client: Option<(&ServerLink, Hooks<'_>)>) -> Result<()> {
         Ok(())
     }
 }
@@ -53,25 +53,19 @@ struct NativeKind;
 struct McpKind(Rc<RegisteredMcpServer>);
 
 impl EngineToolKind for NativeKind {
-    fn class() -> &'static StateClass<EngineTool<Self>> {
-        &NATIVE_CLASS
-    }
+    const CLASS: &'static StateClass<EngineTool<Self>> = &NATIVE_CLASS;
 }
 
 impl EngineToolKind for McpKind {
-    fn class() -> &'static StateClass<EngineTool<Self>> {
-        &MCP_CLASS
-    }
+    const CLASS: &'static StateClass<EngineTool<Self>> = &MCP_CLASS;
 
-    fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
+    fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<()> {
         self.0.use_client(client)
     }
 }
 
 impl<K: EngineToolKind> State for EngineTool<K> {
-    fn class() -> &'static StateClass<Self> {
-        K::class()
-    }
+    const CLASS: &'static StateClass<Self> = K::CLASS;
 }
 
 pub fn register() -> ZendResult<()> {
@@ -126,7 +120,7 @@ pub fn find_client(object: Object<'_>) -> Zval {
 }
 
 /// Returns the MCP server of a tool object; `None` for an object of another class.
-pub fn find_server(object: Object<'_>) -> Result<Option<Rc<RegisteredMcpServer>>, Failure> {
+pub fn find_server(object: Object<'_>) -> Result<Option<Rc<RegisteredMcpServer>>> {
     if !object.instance_of(MCP_CLASS.get()) {
         return Ok(None);
     }
@@ -145,11 +139,10 @@ impl<K> EngineTool<K> {
 
     /// Returns an executor whose registry contains this tool. If the tool's original registry now
     /// has another tool with the same name, such as a wrapper, creates a new registry.
-    fn executor(&self) -> Result<Executor, Failure> {
+    fn executor(&self) -> Result<Executor> {
         let name = self.tool.name().as_str();
         let registered_tool = self.executor.registry().get(name);
-        if registered_tool.is_some_and(|registered_tool| Arc::ptr_eq(&registered_tool, &self.tool))
-        {
+        if registered_tool.is_some_and(|tool| Arc::ptr_eq(&tool, &self.tool)) {
             return Ok(self.executor.clone());
         }
         let registry = ToolRegistry::new();
@@ -161,7 +154,7 @@ impl<K> EngineTool<K> {
 }
 
 /// Returns the engine's tool of an object; `None` for an object of another class.
-pub fn engine_tool(object: Object<'_>) -> Result<Option<Arc<dyn Tool>>, Failure> {
+pub fn engine_tool(object: Object<'_>) -> Result<Option<Arc<dyn Tool>>> {
     let tool = if object.instance_of(NATIVE_CLASS.get()) {
         &read_state::<EngineTool<NativeKind>>(object)?.tool
     } else if object.instance_of(MCP_CLASS.get()) {
@@ -178,7 +171,7 @@ fn reject_construction(_call: &mut MethodCall<'_>) -> Outcome {
     ))
 }
 
-fn tool_state<'a, K: EngineToolKind>(call: &MethodCall<'a>) -> Result<&'a EngineTool<K>, Failure> {
+fn tool_state<'a, K: EngineToolKind>(call: &MethodCall<'a>) -> Result<&'a EngineTool<K>> {
     read_state(call.this())
 }
 
@@ -200,11 +193,8 @@ fn execute<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome {
     if is_nested() {
         executor = executor.with_separate_permits();
     }
-    let execution = async move {
-        executor
-            .execute_one(tool_call, &CallContext::default())
-            .await
-    };
+    let context = CallContext::default();
+    let execution = async move { executor.execute_one(tool_call, &context).await };
     let client_value = HiddenValue::for_object::<EngineTool<K>>(call.this())?.get();
     let client = find_any_client(&client_value)?;
     state.kind.use_client(client)?;
@@ -227,7 +217,7 @@ fn is_enabled_for_model<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
     Ok(new_bool(admission.is_ok()))
 }
 
-fn server_label_and_url<'a>(call: &MethodCall<'a>) -> Result<(&'a str, &'a str), Failure> {
+fn server_label_and_url<'a>(call: &MethodCall<'a>) -> Result<(&'a str, &'a str)> {
     Ok(match tool_state::<McpKind>(call)?.tool.origin() {
         ToolOrigin::Mcp {
             server_label,
@@ -241,21 +231,15 @@ fn server_label_and_url<'a>(call: &MethodCall<'a>) -> Result<(&'a str, &'a str),
 fn get_mcp_server_config(call: &mut MethodCall<'_>) -> Outcome {
     let (label, url) = server_label_and_url(call)?;
     let policy = tool_state::<McpKind>(call)?.tool.tool().approval_policy();
-    let approval_entry = policy.map(|policy| {
-        (
-            "require_approval",
-            new_string(require_approval::policy_name(policy)),
-        )
-    });
-    Ok(new_array(
-        [
-            ("type", new_string("mcp")),
-            ("server_label", new_string(label)),
-            ("server_url", new_string(url)),
-        ]
-        .into_iter()
-        .chain(approval_entry),
-    ))
+    let approval_entry = policy
+        .map(require_approval::policy_name)
+        .map(|name| ("require_approval", new_string(name)));
+    let entries = [
+        ("type", new_string("mcp")),
+        ("server_label", new_string(label)),
+        ("server_url", new_string(url)),
+    ];
+    Ok(new_array(entries.into_iter().chain(approval_entry)))
 }
 
 fn get_mcp_category(call: &mut MethodCall<'_>) -> Outcome {

@@ -16,7 +16,7 @@ use crate::json::to_value;
 use crate::mcp::RequireApproval;
 use crate::model::model_argument;
 use crate::values::interfaces::{MCP_TOOL, add_offer_methods};
-use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, methods, new_bool};
+use crate::zend::{Class, ClassSlot, MethodCall, Object, Outcome, Result, methods, new_bool};
 
 /// The class `Pillion\MCPToolAdapter`.
 pub static CLASS: ClassSlot = ClassSlot::new();
@@ -89,12 +89,12 @@ pub fn read_entry_origin(entry: &Value) -> ToolOrigin {
 }
 
 /// Returns the server configuration that was passed to the constructor.
-pub fn server_config(this: Object<'_>) -> Result<Value, Failure> {
+pub fn server_config(this: Object<'_>) -> Result<Value> {
     to_value(&this.get(CLASS.get(), "serverConfig")?)
 }
 
 /// Returns the adapter's client, if it has one.
-pub fn client(this: Object<'_>) -> Result<Option<Zval>, Failure> {
+pub fn client(this: Object<'_>) -> Result<Option<Zval>> {
     let client = this.get(CLASS.get(), "client")?;
     Ok(client.is_object().then_some(client))
 }

@@ -3,7 +3,7 @@ use ext_php_rs::types::Zval;
 use crate::clients::mcp_sse_client::find_any_client;
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{ServerLink, WaitingClient};
-use crate::zend::{Failure, Object, entries, new_list};
+use crate::zend::{Failure, Object, Result, entries, new_list};
 
 /// The clients that MCP servers were registered with, each once. The clients' callbacks answer
 /// requests from the servers.
@@ -16,11 +16,7 @@ impl RegisteredClients {
     /// Reads the clients from the `HiddenValue` of a registry object.
     pub fn from_value(hidden_value: &Zval) -> Self {
         let clients = entries(hidden_value);
-        Self(
-            clients
-                .map(|(_, client)| RegisteredClient(client))
-                .collect(),
-        )
+        Self(clients.map(|(_, value)| RegisteredClient(value)).collect())
     }
 
     /// Returns these clients as a PHP value, for the `HiddenValue` of a registry object.
@@ -45,7 +41,7 @@ impl RegisteredClients {
     }
 
     /// Returns the link and the hooks of the client with this index.
-    pub fn get(&self, index: Option<usize>) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
+    pub fn get(&self, index: Option<usize>) -> Result<Option<(&ServerLink, Hooks<'_>)>> {
         match index.and_then(|index| self.0.get(index)) {
             Some(client) => find_any_client(&client.0),
             None => Ok(None),
@@ -58,7 +54,7 @@ impl RegisteredClient {
     ///
     /// # Errors
     /// An `Error` if the client's constructor has not run.
-    pub fn link_and_hooks(&self) -> Result<(&ServerLink, Hooks<'_>), Failure> {
+    pub fn link_and_hooks(&self) -> Result<(&ServerLink, Hooks<'_>)> {
         find_any_client(&self.0)?.ok_or_else(|| {
             Failure::error("A registered client is neither an McpClient nor an MCPSSEClient")
         })
@@ -68,7 +64,7 @@ impl RegisteredClient {
     ///
     /// # Errors
     /// The same errors as [`WaitingClient::new`].
-    pub fn prepare_wait(&self) -> Result<WaitingClient<'_>, Failure> {
+    pub fn prepare_wait(&self) -> Result<WaitingClient<'_>> {
         let (link, hooks) = self.link_and_hooks()?;
         WaitingClient::new(link, hooks)
     }

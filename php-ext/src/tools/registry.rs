@@ -11,7 +11,7 @@ use pillion_core::registry::ToolRegistry;
 
 use super::registered_clients::RegisteredClients;
 use crate::mcp_server::RegisteredMcpServer;
-use crate::zend::{Failure, HiddenValue, Object, State, StateClass, member, read_state};
+use crate::zend::{Failure, HiddenValue, Object, Result, State, StateClass, member, read_state};
 
 pub const NAME: &str = "Pillion\\ToolRegistry";
 pub static CLASS: StateClass<Registry> = StateClass::new();
@@ -31,9 +31,7 @@ pub struct Registry {
 }
 
 impl State for Registry {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
+    const CLASS: &'static StateClass<Self> = &CLASS;
 }
 
 impl Registry {
@@ -51,7 +49,7 @@ impl Registry {
     ///
     /// # Errors
     /// An `Error` if `this` is not a registry.
-    pub fn clients(&self, this: Object<'_>) -> Result<RegisteredClients, Failure> {
+    pub fn clients(&self, this: Object<'_>) -> Result<RegisteredClients> {
         HiddenValue::for_object::<Self>(this)
             .map(|clients| RegisteredClients::from_value(&clients.get()))
     }
@@ -62,11 +60,7 @@ impl Registry {
     ///
     /// # Errors
     /// The same errors as [`RegisteredMcpServer::use_client`].
-    pub fn prepare_servers(
-        &self,
-        clients: &RegisteredClients,
-        has_mcp_calls: bool,
-    ) -> Result<(), Failure> {
+    pub fn prepare_servers(&self, clients: &RegisteredClients, has_mcp_calls: bool) -> Result<()> {
         // The list of servers is copied, because PHP code that runs in the loop (such as a token
         // store) may register other servers.
         let servers = self.servers.borrow().clone();
@@ -115,7 +109,7 @@ impl Registry {
 }
 
 /// Returns a registry object and its state.
-pub fn read_registry(value: &Zval) -> Result<(Object<'_>, &Registry), Failure> {
+pub fn read_registry(value: &Zval) -> Result<(Object<'_>, &Registry)> {
     let object =
         Object::from_value(value).ok_or_else(|| Failure::error("The registry is not an object"))?;
     Ok((object, read_state(object)?))
@@ -123,15 +117,15 @@ pub fn read_registry(value: &Zval) -> Result<(Object<'_>, &Registry), Failure> {
 
 /// Returns whether a value is a `ToolRegistry`.
 pub fn is_registry(value: &Zval) -> bool {
-    Object::from_value(value).is_some_and(|object| object.instance_of(CLASS.get()))
+    Object::from_instance(value, CLASS.get()).is_some()
 }
 
 /// Returns the PHP object of the tool with this name; the caller must resolve aliases first.
-pub fn find_tool(this: Object<'_>, name: &str) -> Result<Option<Zval>, Failure> {
+pub fn find_tool(this: Object<'_>, name: &str) -> Result<Option<Zval>> {
     Ok(member(&tool_objects(this)?, name))
 }
 
 /// Returns the PHP objects of the tools, by name.
-pub fn tool_objects(this: Object<'_>) -> Result<Zval, Failure> {
+pub fn tool_objects(this: Object<'_>) -> Result<Zval> {
     this.get(CLASS.get(), "tools")
 }

@@ -74,11 +74,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
 
 fn new_event<const N: usize>(slot: &ClassSlot, values: [(&str, Zval); N]) -> Outcome {
     let class = slot.get();
-    create(class, |this| {
-        for (name, value) in values {
-            this.set(class, name, value);
-        }
-    })
+    create(class, |this| this.set_all(class, values))
 }
 
 /// Creates the event that reports a newly opened session with a server.
@@ -118,15 +114,13 @@ pub struct CallEnd<'a> {
 
 /// Creates the event that reports the end of a tool call.
 pub fn new_tool_call_finished(call_end: &CallEnd<'_>) -> Outcome {
+    let error_code = call_end.error_code.map_or_else(Zval::new, new_string);
     let values = [
         ("toolName", new_string(call_end.tool)),
         ("toolCallId", new_string(call_end.id)),
         ("server", call_end.server.map_or_else(Zval::new, new_string)),
         ("success", new_bool(call_end.error_code.is_none())),
-        (
-            "errorCode",
-            call_end.error_code.map_or_else(Zval::new, new_string),
-        ),
+        ("errorCode", error_code),
         ("seconds", new_float(call_end.seconds)),
     ];
     new_event(&CALL_FINISHED, values)

@@ -1,6 +1,6 @@
 //! `ToolCall`: a tool call requested by a model.
 
-use ext_php_rs::error::Result;
+use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolCall;
 use serde_json::{Map, Value};
@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use crate::exception;
 use crate::json::{decode_exactly, encode_arguments, to_value_as};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, create, empty_array, json_serializable,
-    member, methods, new_array, new_int, new_string, type_name,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, Result, create, empty_array,
+    json_serializable, member, methods, new_array, new_int, new_string, type_name,
 };
 
 pub const NAME: &str = "Pillion\\ToolCall";
 static CLASS: ClassSlot = ClassSlot::new();
 
-pub fn register() -> Result<()> {
+pub fn register() -> ZendResult<()> {
     let class = Class::new(NAME)
         .implements(json_serializable())
         .promoted_constructor(
@@ -94,7 +94,7 @@ pub fn exact_arguments(arguments: &Value) -> Outcome {
 }
 
 /// Converts a `ToolCall`, or an array that `fromArray` accepts, to a call of the engine.
-pub fn to_tool_call(value: &Zval) -> std::result::Result<ToolCall, Failure> {
+pub fn to_tool_call(value: &Zval) -> Result<ToolCall> {
     read_parts(value)?.into_call()
 }
 
@@ -111,9 +111,7 @@ pub struct RejectedCall {
 ///
 /// # Errors
 /// An error for a value that is not a call, or an exception of PHP code.
-pub fn read_call_or_rejection(
-    value: &Zval,
-) -> std::result::Result<std::result::Result<ToolCall, RejectedCall>, Failure> {
+pub fn read_call_or_rejection(value: &Zval) -> Result<Result<ToolCall, RejectedCall>> {
     let call_parts = read_parts(value)?;
     let (id, name) = (call_parts.id.clone(), call_parts.name.clone());
     match call_parts.into_call() {
@@ -126,7 +124,7 @@ pub fn read_call_or_rejection(
     }
 }
 
-fn read_parts(value: &Zval) -> std::result::Result<CallParts, Failure> {
+fn read_parts(value: &Zval) -> Result<CallParts> {
     match Object::from_value(value) {
         Some(object) if object.instance_of(CLASS.get()) => CallParts::from_object(object),
         _ if value.is_array() => CallParts::from_array(value),
@@ -138,12 +136,10 @@ fn read_parts(value: &Zval) -> std::result::Result<CallParts, Failure> {
 }
 
 impl CallParts {
-    fn from_array(array: &Zval) -> std::result::Result<Self, Failure> {
+    fn from_array(array: &Zval) -> Result<Self> {
         let function_entry = member(array, "function");
         let find_entry = |key: &str| {
-            let value = function_entry
-                .as_ref()
-                .and_then(|function_entry| member(function_entry, key));
+            let value = function_entry.as_ref().and_then(|entry| member(entry, key));
             value.or_else(|| member(array, key))
         };
         let text = |key: &str| {
@@ -154,9 +150,7 @@ impl CallParts {
                         "The '{key}' of a tool call is not valid UTF-8"
                     ));
                 }
-                let kind = value
-                    .as_ref()
-                    .map_or_else(|| "nothing".to_owned(), type_name);
+                let kind = value.as_ref().map_or_else(|| "nothing".into(), type_name);
                 exception::invalid_input(format!(
                     "A tool call needs a string '{key}', {kind} given"
                 ))
@@ -182,7 +176,7 @@ impl CallParts {
         })
     }
 
-    fn from_object(this: Object<'_>) -> std::result::Result<Self, Failure> {
+    fn from_object(this: Object<'_>) -> Result<Self> {
         let property = |name: &str| this.get(CLASS.get(), name);
         let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
         Ok(Self {
@@ -203,12 +197,10 @@ impl CallParts {
             ("type", new_string(self.kind)),
             ("index", index),
         ];
-        for (name, value) in values {
-            this.set(CLASS.get(), name, value);
-        }
+        this.set_all(CLASS.get(), values);
     }
 
-    fn into_call(self) -> std::result::Result<ToolCall, Failure> {
+    fn into_call(self) -> Result<ToolCall> {
         let arguments = match self.arguments.str() {
             Some(json) => Value::String(json.to_owned()),
             None => to_value_as("argument $arguments", &self.arguments)?,

@@ -1,8 +1,8 @@
 //! `ToolDefinition`: the definition of a tool.
 
-use ext_php_rs::error::Result;
+use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
-use pillion_core::tool::{ToolDefinition, ToolParameter};
+use pillion_core::tool::{ToolDefinition, ToolDefinitionBuilder, ToolParameter};
 use pillion_providers::{Provider, StrictFlag, format_tool};
 use serde_json::{Value, json};
 
@@ -12,14 +12,14 @@ use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
 use crate::signature;
 use crate::signature::{Signature, SignatureOverrides, Target};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, create, methods, new_array, new_bool,
-    new_float, new_string,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, Result, create, methods, new_array,
+    new_bool, new_float, new_string,
 };
 
 pub const NAME: &str = "Pillion\\ToolDefinition";
 static CLASS: ClassSlot = ClassSlot::new();
 
-pub fn register() -> Result<()> {
+pub fn register() -> ZendResult<()> {
     methods!(
         Class::new(NAME)
             .properties(&[
@@ -84,22 +84,18 @@ fn is_parameter_list(parameter_value: &Value) -> bool {
     parameter_value.is_array()
 }
 
-fn with_parameters(
-    builder: pillion_core::tool::ToolDefinitionBuilder,
-    parameter_value: Value,
-) -> std::result::Result<pillion_core::tool::ToolDefinitionBuilder, Failure> {
-    if !is_parameter_list(&parameter_value) {
-        return Ok(builder.schema(parameter_value));
+fn with_parameters(builder: ToolDefinitionBuilder, value: Value) -> Result<ToolDefinitionBuilder> {
+    if !is_parameter_list(&value) {
+        return Ok(builder.schema(value));
     }
-    let parameters: Vec<ToolParameter> =
-        serde_json::from_value(parameter_value).map_err(|error| {
-            exception::invalid_input(format!("The parameters are not valid: {error}"))
-        })?;
+    let parameters: Vec<ToolParameter> = serde_json::from_value(value).map_err(|error| {
+        exception::invalid_input(format!("The parameters are not valid: {error}"))
+    })?;
     Ok(builder.parameters(parameters))
 }
 
 fn set_properties(this: Object<'_>, definition: &ToolDefinition, parameters: Zval) {
-    let class = CLASS.get();
+    let requires_confirmation = new_bool(definition.requires_confirmation());
     let cooldown = new_float(definition.cooldown().as_secs_f64());
     let values = [
         ("name", new_string(definition.name().as_str())),
@@ -107,15 +103,10 @@ fn set_properties(this: Object<'_>, definition: &ToolDefinition, parameters: Zva
         ("parameters", parameters),
         ("strict", new_bool(definition.strict())),
         ("category", new_string(definition.category())),
-        (
-            "requiresConfirmation",
-            new_bool(definition.requires_confirmation()),
-        ),
+        ("requiresConfirmation", requires_confirmation),
         ("cooldownSeconds", cooldown),
     ];
-    for (name, value) in values {
-        this.set(class, name, value);
-    }
+    this.set_all(CLASS.get(), values);
 }
 
 /// Creates a `ToolDefinition` for a definition of the engine.
@@ -138,7 +129,7 @@ pub fn new_from_signature(signature: &Signature) -> Outcome {
 
 /// Returns the binding that converts a call's arguments to parameters; `None` if the PHP code
 /// receives all arguments as one array.
-pub fn read_binding(definition: &Zval) -> std::result::Result<Option<Zval>, Failure> {
+pub fn read_binding(definition: &Zval) -> Result<Option<Zval>> {
     let Some(object) = Object::from_value(definition) else {
         return Ok(None);
     };
@@ -161,29 +152,26 @@ fn from_callable(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Returns whether a value is a `ToolDefinition`.
 pub fn is_definition(value: &Zval) -> bool {
-    Object::from_value(value).is_some_and(|object| object.instance_of(CLASS.get()))
+    Object::from_instance(value, CLASS.get()).is_some()
 }
 
 /// Returns the name of a `ToolDefinition`.
-pub fn read_name(definition: &Zval) -> std::result::Result<String, Failure> {
-    match Object::from_value(definition) {
-        Some(object) => Ok(object
-            .get(CLASS.get(), "name")?
-            .string()
-            .unwrap_or_default()),
-        None => Ok(String::new()),
-    }
+pub fn read_name(definition: &Zval) -> Result<String> {
+    let Some(object) = Object::from_value(definition) else {
+        return Ok(String::new());
+    };
+    let name = object.get(CLASS.get(), "name")?;
+    Ok(name.string().unwrap_or_default())
 }
 
 /// Converts a `ToolDefinition` to a definition of the engine; returns `None` for any other value.
-pub fn to_tool_definition(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
-    match Object::from_value(value) {
-        Some(object) if object.instance_of(CLASS.get()) => read_definition(object).map(Some),
-        _ => Ok(None),
-    }
+pub fn to_tool_definition(value: &Zval) -> Result<Option<ToolDefinition>> {
+    Object::from_instance(value, CLASS.get())
+        .map(read_definition)
+        .transpose()
 }
 
-fn read_definition(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
+fn read_definition(this: Object<'_>) -> Result<ToolDefinition> {
     let property = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
     let builder = ToolDefinition::builder(text("name")?, text("description")?);

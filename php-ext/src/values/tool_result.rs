@@ -3,7 +3,7 @@
 mod content;
 mod outcome;
 
-use ext_php_rs::error::Result;
+use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 use pillion_core::tool::{ErrorCode, JsonObject, ToolResult};
@@ -13,14 +13,14 @@ use super::tool_call::exact_arguments;
 use crate::exception::parse_error_code;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, create, empty_array, json_serializable,
-    methods, new_array, new_bool, new_string,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, Result, create, empty_array,
+    json_serializable, methods, new_array, new_bool, new_string,
 };
 
 pub const NAME: &str = "Pillion\\ToolResult";
 static CLASS: ClassSlot = ClassSlot::new();
 
-pub fn register() -> Result<()> {
+pub fn register() -> ZendResult<()> {
     let class = Class::new(NAME)
         .implements(json_serializable())
         .promoted_constructor(
@@ -69,27 +69,17 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-const PROPERTIES: [&str; 8] = [
-    "toolCallId",
-    "toolName",
-    "result",
-    "success",
-    "error",
-    "errorCode",
-    "data",
-    "metadata",
-];
-
-/// The names of a `ToolResult`'s properties in JSON.
-const JSON_KEYS: [&str; 8] = [
-    "tool_call_id",
-    "tool_name",
-    "result",
-    "success",
-    "error",
-    "error_code",
-    "data",
-    "metadata",
+/// The properties of a `ToolResult`, in the order of the constructor's parameters, and their names
+/// in JSON.
+const PROPERTIES: [(&str, &str); 8] = [
+    ("toolCallId", "tool_call_id"),
+    ("toolName", "tool_name"),
+    ("result", "result"),
+    ("success", "success"),
+    ("error", "error"),
+    ("errorCode", "error_code"),
+    ("data", "data"),
+    ("metadata", "metadata"),
 ];
 
 /// The values of a `ToolResult`, in the order of the properties.
@@ -141,7 +131,7 @@ impl ResultParts {
             self.data,
             self.metadata,
         ];
-        for (name, value) in PROPERTIES.into_iter().zip(values) {
+        for ((name, _), value) in PROPERTIES.into_iter().zip(values) {
             this.set(CLASS.get(), name, value);
         }
     }
@@ -167,30 +157,35 @@ pub fn new_result(result: &ToolResult) -> Outcome {
         success: result.success,
         error: result.error.clone(),
         error_code: result.error_code.map(|code| code.as_str().to_owned()),
-        data: result
-            .data
-            .as_ref()
-            .map_or_else(|| Ok(Zval::new()), decode)?,
+        data: result.data.as_ref().map_or(Ok(Zval::new()), decode)?,
         metadata: new_array(metadata),
         ..ResultParts::new(&result.tool_call_id, &result.tool_name)
     };
     result_parts.into_object()
 }
 
+/// Creates the object of the first result.
+///
+/// # Errors
+/// An `Error` if there is no result; [`Failure::Pending`] if PHP cannot create the object.
+pub fn new_first_result(results: &[ToolResult]) -> Outcome {
+    let no_result = || Failure::error("The executor returned no result for the call");
+    results.first().ok_or_else(no_result).and_then(new_result)
+}
+
 /// Returns whether a value is a `ToolResult`.
 pub fn is_result(value: &Zval) -> bool {
-    Object::from_value(value).is_some_and(|object| object.instance_of(CLASS.get()))
+    Object::from_instance(value, CLASS.get()).is_some()
 }
 
 /// Converts a `ToolResult` to a result of the engine; returns `None` for any other value.
-pub fn to_tool_result(value: &Zval) -> std::result::Result<Option<ToolResult>, Failure> {
-    match Object::from_value(value) {
-        Some(object) if object.instance_of(CLASS.get()) => read_result(object).map(Some),
-        _ => Ok(None),
-    }
+pub fn to_tool_result(value: &Zval) -> Result<Option<ToolResult>> {
+    Object::from_instance(value, CLASS.get())
+        .map(read_result)
+        .transpose()
 }
 
-fn read_result(this: Object<'_>) -> std::result::Result<ToolResult, Failure> {
+fn read_result(this: Object<'_>) -> Result<ToolResult> {
     let property = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(property(name)?.string());
     let success = property("success")?.bool().unwrap_or_default();
@@ -201,11 +196,7 @@ fn read_result(this: Object<'_>) -> std::result::Result<ToolResult, Failure> {
         tool_name: text("toolName")?.unwrap_or_default(),
         success,
         result: to_value(&property("result")?)?,
-        data: if data.is_null() {
-            None
-        } else {
-            Some(to_value(&data)?)
-        },
+        data: (!data.is_null()).then(|| to_value(&data)).transpose()?,
         error: text("error")?,
         error_code: if success {
             code
@@ -224,17 +215,15 @@ fn to_message(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 fn to_message_format(call: &mut MethodCall<'_>) -> Outcome {
-    decode_value(
-        &read_result(call.this())?.to_message_format(),
-        EmptyObject::Array,
-    )
+    let message = read_result(call.this())?.to_message_format();
+    decode_value(&message, EmptyObject::Array)
 }
 
 /// Returns the values by the properties' names in JSON: `tool_call_id`, `error_code` and so on.
 fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let mut entries = Vec::with_capacity(JSON_KEYS.len());
-    for (key, name) in JSON_KEYS.into_iter().zip(PROPERTIES) {
+    let mut entries = Vec::with_capacity(PROPERTIES.len());
+    for (name, key) in PROPERTIES {
         entries.push((key, this.get(CLASS.get(), name)?));
     }
     Ok(new_array(entries))

@@ -7,7 +7,10 @@ use ext_php_rs::types::{ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecuteData, run_handler};
 
 use super::exception_class::invalid_input;
-use super::{Failure, Object, Outcome, Parameter, ffi, hold_value, is_callable, should_stop};
+use super::{
+    Failure, Object, Outcome, Parameter, Result, ffi, hold_value, is_callable, should_stop,
+    to_float,
+};
 
 /// The C function of a method, as PHP's engine calls it.
 pub(super) type Handler = extern "C" fn(&mut ExecuteData, &mut Zval);
@@ -63,7 +66,7 @@ impl<'a> MethodCall<'a> {
         unsafe { self.frame.This.u2.num_args as usize }
     }
 
-    fn check_argument_count(&self) -> Result<(), Failure> {
+    fn check_argument_count(&self) -> Result<()> {
         // SAFETY: the engine sets `func` for every call, and each variant starts with
         // the common part.
         let (min, max) = unsafe {
@@ -84,7 +87,7 @@ impl<'a> MethodCall<'a> {
     /// If the method is static and has no `$this`.
     pub fn this(&self) -> Object<'a> {
         assert!(self.frame.This.is_object(), "a static method has no $this");
-        // SAFETY: the frame holds a reference to the object for the length of the call.
+        // SAFETY: the frame holds a reference to the object for the duration of the call.
         unsafe { Object::from_raw(self.frame.This.value.obj) }.expect("objects are not null")
     }
 
@@ -142,7 +145,7 @@ impl<'a> MethodCall<'a> {
     /// # Errors
     /// A `TypeError` if the argument is not a string; an `InvalidInputException` if the string is
     /// not UTF-8.
-    pub fn string(&self, index: usize) -> Result<&'a str, Failure> {
+    pub fn string(&self, index: usize) -> Result<&'a str> {
         let slot = self.slot(index).ok_or_else(missing_argument)?;
         let mut string_pointer: *mut zend_string = std::ptr::null_mut();
         // SAFETY: a string is used unchanged; any other value is converted in place, so that the
@@ -168,7 +171,7 @@ impl<'a> MethodCall<'a> {
     ///
     /// # Errors
     /// The same errors as [`string`](Self::string).
-    pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>, Failure> {
+    pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>> {
         self.non_null_value(index)
             .map(|_| self.string(index))
             .transpose()
@@ -178,7 +181,7 @@ impl<'a> MethodCall<'a> {
     ///
     /// # Errors
     /// The same errors as [`string`](Self::string).
-    pub fn string_or<'b>(&self, index: usize, default: &'b str) -> Result<&'b str, Failure>
+    pub fn string_or<'b>(&self, index: usize, default: &'b str) -> Result<&'b str>
     where
         'a: 'b,
     {
@@ -190,7 +193,7 @@ impl<'a> MethodCall<'a> {
     ///
     /// # Errors
     /// A `TypeError` if the argument is not a boolean.
-    pub fn bool_or(&self, index: usize, default: bool) -> Result<bool, Failure> {
+    pub fn bool_or(&self, index: usize, default: bool) -> Result<bool> {
         let Some(slot) = self.slot(index) else {
             return Ok(default);
         };
@@ -213,7 +216,7 @@ impl<'a> MethodCall<'a> {
     ///
     /// # Errors
     /// A `TypeError` if the argument is not an integer.
-    pub fn optional_int(&self, index: usize) -> Result<Option<i64>, Failure> {
+    pub fn optional_int(&self, index: usize) -> Result<Option<i64>> {
         let Some(slot) = self.non_null_value(index).and_then(|_| self.slot(index)) else {
             return Ok(None);
         };
@@ -236,7 +239,7 @@ impl<'a> MethodCall<'a> {
     ///
     /// # Errors
     /// A `TypeError` if the argument is not a number.
-    pub fn number_or(&self, index: usize, default: f64) -> Result<f64, Failure> {
+    pub fn number_or(&self, index: usize, default: f64) -> Result<f64> {
         let Some(slot) = self.slot(index) else {
             return Ok(default);
         };
@@ -253,19 +256,14 @@ impl<'a> MethodCall<'a> {
         }
         // SAFETY: the pointer is the address of the argument, whether or not it was converted.
         let value = unsafe { &*number_pointer };
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "seconds: no precision is needed"
-        )]
-        let integer = value.long().map(|integer| integer as f64);
-        Ok(integer.or(value.double()).unwrap_or(default))
+        Ok(to_float(value).unwrap_or(default))
     }
 
     /// Returns an `int|float` argument that may be null or omitted.
     ///
     /// # Errors
     /// A `TypeError` if the argument is not a number.
-    pub fn optional_number(&self, index: usize) -> Result<Option<f64>, Failure> {
+    pub fn optional_number(&self, index: usize) -> Result<Option<f64>> {
         self.non_null_value(index)
             .map(|_| self.number_or(index, 0.0))
             .transpose()
@@ -275,7 +273,7 @@ impl<'a> MethodCall<'a> {
     ///
     /// # Errors
     /// A `TypeError` if the argument is not an array.
-    pub fn array(&self, index: usize) -> Result<&'a Zval, Failure> {
+    pub fn array(&self, index: usize) -> Result<&'a Zval> {
         match self.value(index).ok_or_else(missing_argument)? {
             value if value.is_array() => Ok(value),
             _ => Err(self.type_error(index, "array")),
@@ -286,7 +284,7 @@ impl<'a> MethodCall<'a> {
     ///
     /// # Errors
     /// A `TypeError` if the argument is not an array.
-    pub fn optional_array(&self, index: usize) -> Result<Option<&'a Zval>, Failure> {
+    pub fn optional_array(&self, index: usize) -> Result<Option<&'a Zval>> {
         self.value(index).map(|_| self.array(index)).transpose()
     }
 
@@ -295,7 +293,7 @@ impl<'a> MethodCall<'a> {
     ///
     /// # Errors
     /// A `TypeError` if the argument is not callable; an exception of an autoloader.
-    pub fn callable(&self, index: usize, expected_type: &str) -> Result<&'a Zval, Failure> {
+    pub fn callable(&self, index: usize, expected_type: &str) -> Result<&'a Zval> {
         match self.value(index) {
             Some(value) if is_callable(value)? => Ok(value),
             _ => Err(self.type_error(index, expected_type)),

@@ -2,21 +2,18 @@ use ext_php_rs::ffi::_call_user_function_impl;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use super::table::hold_callable;
-use super::{Failure, Outcome, hold_value, nesting, new_string, run_guarded};
+use super::{Failure, Outcome, Result, hold_value, nesting, new_string, run_guarded};
 
 /// Returns whether a value can be called. An autoloader may run.
 ///
 /// # Errors
 /// An exception of the autoloader, or a bail-out.
-pub fn is_callable(value: &Zval) -> Result<bool, Failure> {
+pub fn is_callable(value: &Zval) -> Result<bool> {
     let held_value = hold_callable(value.shallow_clone());
     run_guarded(|| is_callable_now(&held_value))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the callers guard and hold the value"
-)]
+#[expect(clippy::disallowed_methods, reason = "callers guard and hold `value`")]
 fn is_callable_now(value: &Zval) -> bool {
     value.is_callable()
 }

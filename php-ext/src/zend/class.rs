@@ -119,12 +119,8 @@ impl Class {
 
     /// Adds a constructor and, as PHP's constructor promotion does, a public readonly property for
     /// each parameter.
-    pub fn promoted_constructor(
-        mut self,
-        declaration: &'static str,
-        body: impl MethodBody,
-    ) -> Self {
-        let method_declaration = MethodDeclaration::parse(declaration);
+    pub fn promoted_constructor(mut self, method: &'static str, body: impl MethodBody) -> Self {
+        let method_declaration = MethodDeclaration::parse(method);
         let promoted_properties = method_declaration
             .parameters
             .iter()
@@ -156,12 +152,10 @@ impl Class {
         let mut functions: Vec<FunctionEntry> = Vec::with_capacity(self.methods.len() + 1);
         let mut sensitive_parameters = Vec::new();
         for method in self.methods {
-            let MethodDeclaration {
-                name, parameters, ..
-            } = &method.declaration;
-            for (index, parameter) in parameters.iter().enumerate() {
+            let declaration = &method.declaration;
+            for (index, parameter) in declaration.parameters.iter().enumerate() {
                 if parameter.is_sensitive {
-                    sensitive_parameters.push((*name, index));
+                    sensitive_parameters.push((declaration.name, index));
                 }
             }
             functions.push(method.build()?);

@@ -1,9 +1,8 @@
 //! The classes of exceptions, by error code. The module `exception` registers them.
 
-use ext_php_rs::zend::ClassEntry;
 use pillion_core::tool::ErrorCode;
 
-use super::{ClassSlot, ExceptionData, Failure, new_string};
+use super::{ClassSlot, Failure};
 
 /// The base class of all exceptions that the extension throws.
 pub static PILLION: ClassSlot = ClassSlot::new();
@@ -23,11 +22,7 @@ pub fn invalid_input(message: impl Into<String>) -> Failure {
 
 /// Creates the exception for an error code.
 pub fn for_code(code: ErrorCode, message: impl Into<String>) -> Failure {
-    Failure::Exception(Box::new(new_exception(
-        class_for_code(code).get(),
-        code,
-        message.into(),
-    )))
+    Failure::new(class_for_code(code), code, message)
 }
 
 /// Returns the class of the exceptions with this code.
@@ -42,19 +37,5 @@ pub fn class_for_code(code: ErrorCode) -> &'static ClassSlot {
         ErrorCode::ApprovalRequired => &APPROVAL_REQUIRED,
         ErrorCode::Denied => &DENIED,
         _ => &PILLION,
-    }
-}
-
-/// Creates an exception with an error code.
-pub fn new_exception(
-    class: &'static ClassEntry,
-    code: ErrorCode,
-    message: String,
-) -> ExceptionData {
-    ExceptionData {
-        class,
-        message,
-        code: 0,
-        properties: vec![("errorCode", new_string(code.as_str()))],
     }
 }

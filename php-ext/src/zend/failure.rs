@@ -1,8 +1,14 @@
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
+use pillion_core::tool::ErrorCode;
+
+use super::{ClassSlot, new_string};
+
+/// The result of an operation that can run PHP code.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// The result of a native method.
-pub type Outcome = Result<Zval, Failure>;
+pub type Outcome = Result<Zval>;
 
 /// The reason why a native method does not return a value.
 ///
@@ -31,6 +37,11 @@ pub struct ExceptionData {
 }
 
 impl Failure {
+    /// Creates an exception with an error code.
+    pub fn new(class: &ClassSlot, code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Exception(Box::new(ExceptionData::new(class, code, message)))
+    }
+
     /// Creates PHP's own `Error`, which reports a mistake in the PHP code rather than in its input.
     pub fn error(message: impl Into<String>) -> Self {
         Self::Exception(Box::new(ExceptionData {
@@ -39,5 +50,22 @@ impl Failure {
             code: 0,
             properties: Vec::new(),
         }))
+    }
+}
+
+impl ExceptionData {
+    /// Creates an exception with an error code.
+    pub fn new(class: &ClassSlot, code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            class: class.get(),
+            message: message.into(),
+            code: 0,
+            properties: vec![("errorCode", new_string(code.as_str()))],
+        }
+    }
+
+    /// Adds a value of one of the exception's own properties.
+    pub fn add(&mut self, name: &'static str, value: Zval) {
+        self.properties.push((name, value));
     }
 }

@@ -50,23 +50,15 @@ unsafe extern "C" {
     ) -> c_int;
     pub(super) fn object_init_ex(target: *mut Zval, class: *mut zend_class_entry) -> c_int;
 
-    pub(super) fn zend_parse_arg_bool_slow(
-        argument: *mut Zval,
-        target: *mut bool,
-        number: u32,
-    ) -> bool;
-    pub(super) fn zend_parse_arg_long_slow(
-        argument: *mut Zval,
-        target: *mut i64,
-        number: u32,
-    ) -> bool;
+    pub(super) fn zend_parse_arg_bool_slow(arg: *mut Zval, target: *mut bool, number: u32) -> bool;
+    pub(super) fn zend_parse_arg_long_slow(arg: *mut Zval, target: *mut i64, number: u32) -> bool;
     pub(super) fn zend_parse_arg_number_slow(
-        argument: *mut Zval,
+        arg: *mut Zval,
         target: *mut *mut Zval,
         number: u32,
     ) -> bool;
     pub(super) fn zend_parse_arg_str_slow(
-        argument: *mut Zval,
+        arg: *mut Zval,
         target: *mut *mut zend_string,
         number: u32,
     ) -> bool;

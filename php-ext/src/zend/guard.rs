@@ -4,9 +4,9 @@ use std::panic::AssertUnwindSafe;
 use ext_php_rs::ffi::ext_php_rs_executor_globals;
 use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
-use super::Failure;
 #[cfg(php_delayed_oom)]
 use super::ffi;
+use super::{Failure, Result};
 
 /// Runs code that may call PHP code, and returns even after a bail-out.
 ///
@@ -18,7 +18,7 @@ use super::ffi;
 /// # Errors
 /// [`Failure::Pending`] if an exception is pending afterwards, [`Failure::Bailout`] after a
 /// bail-out, or an `Error` if `body` panics.
-pub fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
+pub fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R> {
     let run = || {
         let value = body();
         enforce_memory_limit();

@@ -5,7 +5,7 @@ use ext_php_rs::ffi::{
 };
 
 use super::guard::has_delayed_oom;
-use super::{Failure, ffi, run_guarded, web_client};
+use super::{Failure, Result, ffi, run_guarded, web_client};
 
 /// Does what the engine does between two opcodes: ends the request when `max_execution_time` has
 /// elapsed, and runs pending signal handlers. Also ends the request when the client has
@@ -15,7 +15,7 @@ use super::{Failure, ffi, run_guarded, web_client};
 /// # Errors
 /// [`Failure::Bailout`] if the time has elapsed or the client has disconnected,
 /// [`Failure::Pending`] if a signal handler threw an exception or called `exit()`.
-pub fn check_interrupt() -> Result<(), Failure> {
+pub fn check_interrupt() -> Result<()> {
     run_interrupts()?;
     if web_client::is_disconnected() {
         // SAFETY: the function records the disconnect and bails out, which the guard catches.
@@ -24,7 +24,7 @@ pub fn check_interrupt() -> Result<(), Failure> {
     Ok(())
 }
 
-fn run_interrupts() -> Result<(), Failure> {
+fn run_interrupts() -> Result<()> {
     // SAFETY: the globals belong to this thread, and both flags are accessed with the engine's own
     // atomic functions.
     unsafe {

@@ -4,7 +4,7 @@ use ext_php_rs::ffi::{ZEND_INTERNAL_FUNCTION, ext_php_rs_executor_globals, zend_
 use ext_php_rs::types::ZendStr;
 use pillion_core::tool::ErrorCode;
 
-use super::Failure;
+use super::Result;
 use super::exception_class::for_code;
 
 /// The namespace of the extension's classes.
@@ -57,7 +57,7 @@ fn count_depth() -> usize {
 ///
 /// # Errors
 /// A `PillionException` if calls nest too deeply.
-pub(super) fn check_depth() -> Result<(), Failure> {
+pub(super) fn check_depth() -> Result<()> {
     if is_too_deep() {
         return Err(for_code(ErrorCode::InternalError, too_deep_message()));
     }

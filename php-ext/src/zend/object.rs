@@ -33,6 +33,11 @@ impl<'a> Object<'a> {
             .flatten()
     }
 
+    /// Returns the object in a value, if the object is an instance of this class or interface.
+    pub fn from_instance(value: &'a Zval, class: &ClassEntry) -> Option<Self> {
+        Self::from_value(value).filter(|object| object.instance_of(class))
+    }
+
     /// # Safety
     /// The pointer must be null or point to an object that stays alive for `'a`.
     pub(super) unsafe fn from_raw(object: *mut ZendObject) -> Option<Self> {
@@ -85,6 +90,13 @@ impl<'a> Object<'a> {
                 name.len(),
                 &raw mut value,
             );
+        }
+    }
+
+    /// Sets several declared properties, as [`set`](Self::set) does.
+    pub fn set_all<const N: usize>(self, scope: &ClassEntry, values: [(&str, Zval); N]) {
+        for (name, value) in values {
+            self.set(scope, name, value);
         }
     }
 

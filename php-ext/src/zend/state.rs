@@ -13,7 +13,7 @@ use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::ClassEntry;
 
 use super::object::create;
-use super::{Class, ClassSlot, Failure, Object, Outcome, ffi};
+use super::{Class, ClassSlot, Failure, Object, Outcome, Result, ffi};
 
 /// A Rust value that the objects of a PHP class contain.
 ///
@@ -21,8 +21,8 @@ use super::{Class, ClassSlot, Failure, Object, Outcome, ffi};
 /// not hold PHP values: PHP values belong in declared properties, or in the [`HiddenValue`] if
 /// dumps must not show them. The garbage collector traverses both.
 pub trait State: Sized + 'static {
-    /// Returns the class whose objects contain this state.
-    fn class() -> &'static StateClass<Self>;
+    /// The class whose objects contain this state.
+    const CLASS: &'static StateClass<Self>;
 }
 
 /// The class entry and object handlers of a class with state.
@@ -89,7 +89,7 @@ unsafe extern "C" fn allocate_object<T: State>(class: *mut ClassEntry) -> *mut Z
         let object = &raw mut (*layout).object;
         zend_object_std_init(object, class);
         object_properties_init(object, class);
-        (*object).handlers = T::class().handlers();
+        (*object).handlers = T::CLASS.handlers();
         object
     }
 }
@@ -135,7 +135,7 @@ unsafe fn state_layout<T>(object: *mut ZendObject) -> *mut StateLayout<T> {
 fn find_layout<T: State>(object: Object<'_>) -> Option<*mut StateLayout<T>> {
     let pointer = object.as_ptr();
     // SAFETY: the code reads a field of a live object.
-    let has_state_handlers = std::ptr::eq(unsafe { (*pointer).handlers }, T::class().handlers());
+    let has_state_handlers = std::ptr::eq(unsafe { (*pointer).handlers }, T::CLASS.handlers());
     // SAFETY: only objects that `allocate_object::<T>` created have these handlers.
     has_state_handlers.then(|| unsafe { state_layout(pointer) })
 }
@@ -160,7 +160,7 @@ impl<'a> HiddenValue<'a> {
     ///
     /// # Errors
     /// An `Error` if the object has another class.
-    pub fn for_object<T: State>(object: Object<'a>) -> Result<Self, Failure> {
+    pub fn for_object<T: State>(object: Object<'a>) -> Result<Self> {
         let layout = find_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
         // SAFETY: the layout belongs to a live object.
         let value = unsafe { NonNull::new_unchecked(&raw mut (*layout).hidden_value) };
@@ -189,7 +189,7 @@ impl<'a> HiddenValue<'a> {
 ///
 /// # Errors
 /// An `Error` if the object already has a state.
-pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> {
+pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<()> {
     let layout = find_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
     // SAFETY: the object is alive, and no reference to the state exists while the state is `None`.
     let slot = unsafe { &mut (*layout).state };
@@ -207,7 +207,7 @@ pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> 
 ///
 /// # Errors
 /// An `Error` if the object has no state, because a subclass did not call `parent::__construct()`.
-pub fn read_state<'a, T: State>(object: Object<'a>) -> Result<&'a T, Failure> {
+pub fn read_state<'a, T: State>(object: Object<'a>) -> Result<&'a T> {
     let layout = find_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
     // SAFETY: the state is written once, and only read from then on.
     unsafe { (*layout).state.as_ref() }.ok_or_else(|| not_constructed::<T>())
@@ -219,14 +219,14 @@ pub fn read_state<'a, T: State>(object: Object<'a>) -> Result<&'a T, Failure> {
 /// [`Failure::Pending`] if the engine cannot create the object.
 pub fn new_with_state<T: State>(state: T) -> Outcome {
     let mut outcome = Ok(());
-    let value = create(T::class().get(), |object| {
+    let value = create(T::CLASS.get(), |object| {
         outcome = construct(object, state);
     })?;
     outcome.map(|()| value)
 }
 
 fn state_class_name<T: State>() -> &'static str {
-    T::class().get().name().unwrap_or_default()
+    T::CLASS.get().name().unwrap_or_default()
 }
 
 fn not_constructed<T: State>() -> Failure {

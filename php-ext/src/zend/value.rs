@@ -4,7 +4,7 @@ use ext_php_rs::boxed::ZBox;
 use ext_php_rs::ffi::{IS_ARRAY, IS_UNDEF, zend_empty_array};
 use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
 
-use super::ffi;
+use super::{Outcome, Result, ffi};
 
 /// Returns the type of a value as PHP's own messages name it: `int`, `array`, or the name of a
 /// class.
@@ -56,6 +56,14 @@ pub fn new_float(number: f64) -> Zval {
     value
 }
 
+/// Returns the float of a value that is an integer or a float.
+#[expect(clippy::cast_precision_loss, reason = "seconds may be rounded")]
+pub fn to_float(value: &Zval) -> Option<f64> {
+    value
+        .double()
+        .or(value.long().map(|integer| integer as f64))
+}
+
 /// Returns an associative array with these entries, in this order.
 pub fn new_array<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval {
     let mut table = ZendHashTable::new();
@@ -74,6 +82,14 @@ pub fn new_list(entries: impl IntoIterator<Item = Zval>) -> Zval {
         let _ = table.push(entry);
     }
     into_array(table)
+}
+
+/// Returns a list with these values.
+///
+/// # Errors
+/// The first failure among the values.
+pub fn try_new_list(entries: impl Iterator<Item = Outcome>) -> Outcome {
+    entries.collect::<Result<Vec<_>>>().map(new_list)
 }
 
 /// Returns a hash table as a PHP array.

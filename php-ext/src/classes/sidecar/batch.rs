@@ -12,7 +12,7 @@ use super::{caller_argument, decode_approval_arguments, decode_list, send_reques
 use crate::exception;
 use crate::json::EmptyObject;
 use crate::values::tool_call::{RejectedCall, read_call_or_rejection};
-use crate::zend::{Failure, MethodCall, Outcome, entries, new_list};
+use crate::zend::{Failure, MethodCall, Outcome, Result, entries, new_list};
 
 pub(super) fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let tool_call = call
@@ -46,7 +46,7 @@ fn send_calls(
     call: &MethodCall<'_>,
     calls: Vec<Result<ToolCall, RejectedCall>>,
     mode: BatchMode,
-) -> Result<Vec<Zval>, Failure> {
+) -> Result<Vec<Zval>> {
     let caller = caller_argument(call, 1)?;
     let mut results: Vec<Option<Zval>> = Vec::with_capacity(calls.len());
     let mut batch_calls = Vec::with_capacity(calls.len());
@@ -98,11 +98,7 @@ fn send_calls(
 }
 
 /// Returns a failed result for each of the calls.
-fn new_failed_results(
-    calls: &[BatchCall],
-    code: &str,
-    message: &str,
-) -> Result<Vec<Zval>, Failure> {
+fn new_failed_results(calls: &[BatchCall], code: &str, message: &str) -> Result<Vec<Zval>> {
     let fail = |call: &BatchCall| {
         let rejection = CallResponse::for_rejection(code, message.to_owned());
         rejection.into_result(call.id.clone(), call.name.clone())
@@ -114,7 +110,7 @@ fn new_failed_results(
 fn to_results(
     calls: &[BatchCall],
     outcome: Result<Response<BatchResponse>, ClientError>,
-) -> Result<Vec<Zval>, Failure> {
+) -> Result<Vec<Zval>> {
     let response = match outcome {
         Ok(response) => response,
         Err(error) => return new_failed_results(calls, error.code(), &error.to_string()),

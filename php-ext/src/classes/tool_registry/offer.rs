@@ -4,14 +4,15 @@ use crate::model::model_argument;
 use crate::tools::registry::{Registry, tool_objects};
 use crate::values::interfaces::MCP_TOOL;
 use crate::zend::{
-    Failure, MethodCall, Object, Outcome, entries, new_array, new_list, new_string, read_state,
+    MethodCall, Object, Outcome, Result, empty_array, entries, new_list, new_string, read_state,
+    with_entries,
 };
 
 /// Returns the tools, by name, for which `is_selected` returns true.
 fn select(
     this: Object<'_>,
-    is_selected: impl Fn(Object<'_>) -> Result<bool, Failure>,
-) -> Result<Vec<(String, Zval)>, Failure> {
+    is_selected: impl Fn(Object<'_>) -> Result<bool>,
+) -> Result<Vec<(String, Zval)>> {
     let tools = tool_objects(this)?;
     let mut selected_tools = Vec::new();
     for (name, tool) in entries(&tools) {
@@ -26,32 +27,24 @@ fn select(
 }
 
 fn to_array_by_name(tools: Vec<(String, Zval)>) -> Zval {
-    let mut entries = Vec::with_capacity(tools.len());
-    let (names, objects): (Vec<_>, Vec<_>) = tools.into_iter().unzip();
-    for (name, object) in names.iter().zip(objects) {
-        entries.push((name.as_str(), object));
-    }
-    new_array(entries)
+    with_entries(&empty_array(), tools)
 }
 
 pub(super) fn get_mcp_tools(call: &mut MethodCall<'_>) -> Outcome {
     select(call.this(), |tool| Ok(tool.instance_of(MCP_TOOL.get()))).map(to_array_by_name)
 }
 
-fn is_true(value: &Zval) -> bool {
-    value.bool() == Some(true)
+fn call_bool(tool: Object<'_>, method: &str, argument: &Zval) -> Result<bool> {
+    Ok(tool.call(method, [argument.shallow_clone()])?.bool() == Some(true))
 }
 
 /// Returns the tools that are offered to a model. Calls `isEnabledForModel()` of each tool, because
 /// a PHP tool may override this method.
-fn available_tools(call: &MethodCall<'_>) -> Result<Vec<(String, Zval)>, Failure> {
+fn available_tools(call: &MethodCall<'_>) -> Result<Vec<(String, Zval)>> {
     model_argument(call, 0)?;
-    let model = [call.value_or_null(0)];
+    let model = call.value_or_null(0);
     select(call.this(), |tool| {
-        Ok(is_true(&tool.call(
-            "isEnabledForModel",
-            model.each_ref().map(Zval::shallow_clone),
-        )?))
+        call_bool(tool, "isEnabledForModel", &model)
     })
 }
 
@@ -73,15 +66,11 @@ pub(super) fn get_dropped_for_model(call: &mut MethodCall<'_>) -> Outcome {
             .any(|(available_name, _)| *available_name == name);
         match admission {
             _ if is_offered => {}
-            Ok(()) => dropped_tools.push((name, "isEnabledForModel() returned false".to_owned())),
-            Err(reason) => dropped_tools.push((name, reason.to_string())),
+            Ok(()) => dropped_tools.push((name, new_string("isEnabledForModel() returned false"))),
+            Err(reason) => dropped_tools.push((name, new_string(reason.to_string()))),
         }
     }
-    Ok(new_array(
-        dropped_tools
-            .iter()
-            .map(|(name, reason)| (name.as_str(), new_string(reason))),
-    ))
+    Ok(to_array_by_name(dropped_tools))
 }
 
 /// Returns the definitions of all available tools. An MCP tool without a server is not available.
@@ -91,21 +80,17 @@ pub(super) fn get_definitions_for_model(call: &mut MethodCall<'_>) -> Outcome {
         let Some(object) = Object::from_value(&tool) else {
             continue;
         };
-        if object.instance_of(MCP_TOOL.get()) && !is_true(&object.call("isServerAvailable", [])?) {
-            continue;
+        if !object.instance_of(MCP_TOOL.get())
+            || object.call("isServerAvailable", [])?.bool() == Some(true)
+        {
+            definitions.push(object.call("getDefinition", [])?);
         }
-        definitions.push(object.call("getDefinition", [])?);
     }
     Ok(new_list(definitions))
 }
 
 pub(super) fn get_available_for_provider(call: &mut MethodCall<'_>) -> Outcome {
-    let provider = [new_string(call.string(0)?)];
-    select(call.this(), |tool| {
-        Ok(is_true(&tool.call(
-            "isAvailableForProvider",
-            provider.each_ref().map(Zval::shallow_clone),
-        )?))
-    })
-    .map(to_array_by_name)
+    let provider = new_string(call.string(0)?);
+    let is_available = |tool: Object<'_>| call_bool(tool, "isAvailableForProvider", &provider);
+    select(call.this(), is_available).map(to_array_by_name)
 }

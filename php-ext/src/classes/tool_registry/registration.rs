@@ -23,7 +23,7 @@ use crate::tools::{callable_tool, engine_tool, mcp_tool_adapter};
 use crate::values::interfaces::{MCP_TOOL, TOOL};
 use crate::values::tool_definition;
 use crate::zend::{
-    Failure, HiddenValue, MethodCall, Object, Outcome, empty_array, escape_bytes, new_bool,
+    HiddenValue, MethodCall, Object, Outcome, Result, empty_array, escape_bytes, new_bool,
     new_list, new_string, new_with_state, read_state, with_entries, with_entry, without_entry,
 };
 
@@ -68,9 +68,7 @@ pub(super) fn register_tool(call: &mut MethodCall<'_>) -> Outcome {
             callable_tool::new_tool(definition, handler)?
         }
         None => argument
-            .filter(|value| {
-                Object::from_value(value).is_some_and(|object| object.instance_of(TOOL.get()))
-            })
+            .filter(|value| Object::from_instance(value, TOOL.get()).is_some())
             .map(Zval::shallow_clone)
             .ok_or_else(|| call.type_error(0, "Pillion\\ToolInterface|Pillion\\ToolDefinition"))?,
     };
@@ -89,7 +87,7 @@ fn add_object(
     object: &Zval,
     definition: ToolDefinition,
     replace: bool,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let Some(tool) = Object::from_value(object) else {
         return Ok(());
     };
@@ -140,9 +138,7 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
     for target in signature::find_attributed(argument)? {
         let signature = signature::read_signature(&target, &SignatureOverrides::default())?;
         let name = signature.definition.name();
-        let is_taken = tools
-            .iter()
-            .any(|(_, definition)| definition.name() == name)
+        let is_taken = tools.iter().any(|(_, other)| other.name() == name)
             || (!replace && has_tool(registry, name));
         if is_taken {
             return Err(registry_failure(&RegistryError::AlreadyRegistered(
@@ -168,7 +164,7 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Validates the JSON Schema of a tool definition by the same rules as when the registry registers
 /// a tool.
-fn check_schema(definition: &ToolDefinition) -> Result<(), Failure> {
+fn check_schema(definition: &ToolDefinition) -> Result<()> {
     CompiledSchema::check(definition.input_schema()).map_err(|source| {
         let name = definition.name().clone();
         registry_failure(&RegistryError::InvalidSchema { name, source })
@@ -198,12 +194,8 @@ pub(super) fn register_mcp_server(call: &mut MethodCall<'_>) -> Outcome {
     let client_index = client.map(|client| clients.find_or_add(client));
     let client_parts = clients.get(client_index)?;
     let server = Rc::new(RegisteredMcpServer::new(server));
-    let tools = server.create_tools(
-        &listed_tools,
-        prefix,
-        &approval,
-        client_parts.map(|(_, hooks)| hooks),
-    )?;
+    let hooks = client_parts.map(|(_, hooks)| hooks);
+    let tools = server.create_tools(&listed_tools, prefix, &approval, hooks)?;
     let existing_tool = tools
         .iter()
         .find(|tool| has_tool(registry, tool.definition().name()));
@@ -217,18 +209,14 @@ pub(super) fn register_mcp_server(call: &mut MethodCall<'_>) -> Outcome {
     for tool in tools {
         let name = tool.definition().name().as_str().to_owned();
         add_tool(registry, tool, true)?;
-        if let Some(registered_tool) = registry.tools.get(&name) {
-            let object =
-                engine_tool::new_mcp(&registered_tool, &registry.executor, &server, client)?;
+        if let Some(registered) = registry.tools.get(&name) {
+            let object = engine_tool::new_mcp(&registered, &registry.executor, &server, client)?;
             added_objects.push((name.clone(), object));
         }
         names.push(new_string(name));
     }
-    this.set(
-        CLASS.get(),
-        "tools",
-        with_entries(&tool_objects(this)?, added_objects),
-    );
+    let tool_entries = with_entries(&tool_objects(this)?, added_objects);
+    this.set(CLASS.get(), "tools", tool_entries);
     HiddenValue::for_object::<Registry>(this)?.set(clients.to_value());
     registry.add_server(server, client_index);
     Ok(new_list(names))
@@ -248,7 +236,7 @@ struct ServerArgument<'a> {
 
 /// Reads a client, or an entry in HAWKI's format, and lists the tools of its server. Uses the
 /// client's cache, logger and event dispatcher.
-fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>, Failure> {
+fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>> {
     let value = call
         .value(0)
         .filter(|value| value.is_array() || value.is_object())
@@ -276,7 +264,7 @@ fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>, Fail
     })
 }
 
-fn add_tool(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Failure> {
+fn add_tool(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<()> {
     let name = tool.definition().name().clone();
     let outcome = if replace {
         registry.tools.replace(tool).map(drop)
@@ -288,7 +276,7 @@ fn add_tool(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(
     Ok(())
 }
 
-fn read_definition(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
+fn read_definition(tool: Object<'_>) -> Result<ToolDefinition> {
     let definition_value = tool.call("getDefinition", [])?;
     let definition = tool_definition::to_tool_definition(&definition_value)?
         .ok_or_else(|| exception::invalid_input("getDefinition() returned no ToolDefinition"))?;
@@ -308,10 +296,7 @@ fn read_definition(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
 
 /// Returns the origin of a tool, and the approval policy of its server entry. All tools that
 /// implement `MCPToolInterface` count as MCP tools.
-fn read_origin(
-    tool: Object<'_>,
-    name: &ToolName,
-) -> Result<(ToolOrigin, Option<ApprovalPolicy>), Failure> {
+fn read_origin(tool: Object<'_>, name: &ToolName) -> Result<(ToolOrigin, Option<ApprovalPolicy>)> {
     if !tool.instance_of(MCP_TOOL.get()) {
         return Ok((ToolOrigin::Native, None));
     }
@@ -339,11 +324,8 @@ pub(super) fn unregister(call: &mut MethodCall<'_>) -> Outcome {
     let was_registered = registry.tools.unregister(name);
     if was_registered {
         registry.php_tool_numbers.borrow_mut().remove(name);
-        this.set(
-            CLASS.get(),
-            "tools",
-            without_entry(&tool_objects(this)?, name),
-        );
+        let tools = without_entry(&tool_objects(this)?, name);
+        this.set(CLASS.get(), "tools", tools);
     }
     Ok(new_bool(was_registered))
 }

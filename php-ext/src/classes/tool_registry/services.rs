@@ -19,7 +19,7 @@ use crate::duration::parse_seconds;
 use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
-use crate::zend::Failure;
+use crate::zend::{Failure, Result};
 
 /// Default timeout of a call of a network tool.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ struct TimeSettings {
 ///
 /// # Errors
 /// An `InvalidInputException` that names the invalid key.
-pub(super) fn create_service_tools(services: &Zval) -> Result<Vec<Arc<dyn Tool>>, Failure> {
+pub(super) fn create_service_tools(services: &Zval) -> Result<Vec<Arc<dyn Tool>>> {
     let service_settings = match to_value_as("argument $services", services)? {
         Value::Object(service_settings) => service_settings,
         Value::Array(list) if !list.is_empty() => {
@@ -105,28 +105,28 @@ struct SettingsReader<'a> {
 }
 
 impl SettingsReader<'_> {
-    fn deserialize<T: DeserializeOwned>(&self, settings: Value) -> Result<T, Failure> {
+    fn deserialize<T: DeserializeOwned>(&self, settings: Value) -> Result<T> {
         serde_path_to_error::deserialize(settings).map_err(|error| {
             let path = error.path().to_string();
             let reason = without_value(path == "api_key", &error.inner().to_string());
-            self.invalid_setting(&path, &reason)
+            self.setting_error(&path, &reason)
         })
     }
 
-    fn invalid_setting(&self, key: &str, reason: &str) -> Failure {
+    fn setting_error(&self, key: &str, reason: &str) -> Failure {
         let tool_name = self.tool_name;
         exception::invalid_input(format!("Invalid setting '{tool_name}.{key}': {reason}"))
     }
 
-    fn create_get_time(&self, settings: &TimeSettings) -> Result<GetTime, Failure> {
+    fn create_get_time(&self, settings: &TimeSettings) -> Result<GetTime> {
         let timezone = settings.timezone.as_deref().unwrap_or("UTC");
         let tool = GetTime::new(timezone, SystemTime::now);
-        tool.map_err(|error| self.invalid_setting("timezone", &error.to_string()))
+        tool.map_err(|error| self.setting_error("timezone", &error.to_string()))
     }
 
-    fn read_weather(&self, settings: ServiceSettings) -> Result<WeatherSettings, Failure> {
+    fn read_weather(&self, settings: ServiceSettings) -> Result<WeatherSettings> {
         if settings.cx.is_some() {
-            return Err(self.invalid_setting("cx", "the setting belongs to web_search"));
+            return Err(self.setting_error("cx", "the setting belongs to web_search"));
         }
         let key_variable = "OPENWEATHER_API_KEY";
         let service = match settings.provider.as_deref() {
@@ -134,12 +134,12 @@ impl SettingsReader<'_> {
                 api_key: self.read_key(&settings)?,
             },
             Some("openweathermap") => WeatherService::OpenWeatherMap {
-                api_key: self.read_required_key(&settings, key_variable)?,
+                api_key: self.require_key(&settings, key_variable)?,
             },
             Some("mock") => WeatherService::Mock,
             Some(_) => {
                 return Err(
-                    self.invalid_setting("provider", "use open-meteo, openweathermap or mock")
+                    self.setting_error("provider", "use open-meteo, openweathermap or mock")
                 );
             }
             None if self.read_key(&settings)?.is_some() => return Err(self.missing_provider()),
@@ -155,7 +155,7 @@ impl SettingsReader<'_> {
             geocoding_url: self.read_url("geocoding_url", settings.geocoding_url.as_deref())?,
             units: match units {
                 Some(None) => {
-                    return Err(self.invalid_setting("units", "use celsius or fahrenheit"));
+                    return Err(self.setting_error("units", "use celsius or fahrenheit"));
                 }
                 units => units.flatten().unwrap_or_default(),
             },
@@ -164,16 +164,13 @@ impl SettingsReader<'_> {
         })
     }
 
-    fn read_search(&self, settings: ServiceSettings) -> Result<SearchSettings, Failure> {
-        let weather_only_settings = [
+    fn read_search(&self, settings: ServiceSettings) -> Result<SearchSettings> {
+        let weather_settings = [
             ("units", &settings.units),
             ("geocoding_url", &settings.geocoding_url),
         ];
-        if let Some((key, _)) = weather_only_settings
-            .iter()
-            .find(|(_, value)| value.is_some())
-        {
-            return Err(self.invalid_setting(key, "the setting belongs to get_weather"));
+        if let Some((key, _)) = weather_settings.iter().find(|(_, value)| value.is_some()) {
+            return Err(self.setting_error(key, "the setting belongs to get_weather"));
         }
         let (key_variable, cx_variable) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
         let cx = settings
@@ -183,28 +180,25 @@ impl SettingsReader<'_> {
         let base_url = self.read_url("base_url", settings.base_url.as_deref())?;
         let service = match settings.provider.as_deref() {
             Some("google") => Some(SearchService::Google {
-                api_key: self.read_required_key(&settings, key_variable)?,
+                api_key: self.require_key(&settings, key_variable)?,
                 engine: cx.ok_or_else(|| {
-                    self.invalid_setting(
+                    self.setting_error(
                         "cx",
                         &format!("set cx, or the environment variable {cx_variable}"),
                     )
                 })?,
             }),
             Some("brave") => Some(SearchService::Brave {
-                api_key: self.read_required_key(&settings, "BRAVE_SEARCH_API_KEY")?,
+                api_key: self.require_key(&settings, "BRAVE_SEARCH_API_KEY")?,
             }),
             Some("searxng") => Some(SearchService::SearXng {
                 base_url: (base_url.clone()).ok_or_else(|| {
-                    self.invalid_setting(
-                        "base_url",
-                        "set base_url to the URL of the SearXNG server",
-                    )
+                    self.setting_error("base_url", "set base_url to the URL of the SearXNG server")
                 })?,
             }),
             Some("mock") => Some(SearchService::Mock),
             Some(_) => {
-                return Err(self.invalid_setting("provider", "use google, brave, searxng or mock"));
+                return Err(self.setting_error("provider", "use google, brave, searxng or mock"));
             }
             None if self.read_key(&settings)?.is_some() => return Err(self.missing_provider()),
             None => read_secret_variable(key_variable)
@@ -221,14 +215,14 @@ impl SettingsReader<'_> {
 
     /// Returns the service's API key from the settings, or from the environment variable that the
     /// settings name.
-    fn read_key(&self, settings: &ServiceSettings) -> Result<Option<SecretString>, Failure> {
+    fn read_key(&self, settings: &ServiceSettings) -> Result<Option<SecretString>> {
         match (&settings.api_key, &settings.api_key_env) {
             (Some(_), Some(_)) => {
-                Err(self.invalid_setting("api_key", "set either api_key or api_key_env"))
+                Err(self.setting_error("api_key", "set either api_key or api_key_env"))
             }
             (Some(key), None) => Ok(Some(SecretString::from(key.clone()))),
             (None, Some(name)) => read_secret_variable(name).map(Some).ok_or_else(|| {
-                self.invalid_setting(
+                self.setting_error(
                     "api_key_env",
                     &format!("the environment variable {name} is not set"),
                 )
@@ -239,16 +233,12 @@ impl SettingsReader<'_> {
 
     /// Returns the service's API key from [`read_key`](Self::read_key), or else from the provider's
     /// usual environment variable.
-    fn read_required_key(
-        &self,
-        settings: &ServiceSettings,
-        key_variable: &str,
-    ) -> Result<SecretString, Failure> {
+    fn require_key(&self, settings: &ServiceSettings, key_variable: &str) -> Result<SecretString> {
         let key = self
             .read_key(settings)?
             .or_else(|| read_secret_variable(key_variable));
         key.ok_or_else(|| {
-            self.invalid_setting(
+            self.setting_error(
                 "provider",
                 &format!("set api_key, or the environment variable {key_variable}"),
             )
@@ -256,19 +246,19 @@ impl SettingsReader<'_> {
     }
 
     fn missing_provider(&self) -> Failure {
-        self.invalid_setting(
+        self.setting_error(
             "api_key",
             "set provider to the service that the key belongs to",
         )
     }
 
-    fn read_timeout(&self, timeout: Option<f64>) -> Result<Duration, Failure> {
+    fn read_timeout(&self, timeout: Option<f64>) -> Result<Duration> {
         timeout.map_or(Ok(DEFAULT_TIMEOUT), |timeout| {
             parse_seconds(&format!("{}.timeout", self.tool_name), timeout)
         })
     }
 
-    fn read_url(&self, key: &str, url: Option<&str>) -> Result<Option<Url>, Failure> {
+    fn read_url(&self, key: &str, url: Option<&str>) -> Result<Option<Url>> {
         let Some(url) = url else {
             return Ok(None);
         };
@@ -277,7 +267,7 @@ impl SettingsReader<'_> {
             is_http && url.username().is_empty() && url.password().is_none()
         });
         parsed_url.map(Some).ok_or_else(|| {
-            self.invalid_setting(key, "expected an http:// or https:// URL without password")
+            self.setting_error(key, "expected an http:// or https:// URL without password")
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::mcp::hooks::{
     AUTHORIZATION_CALLBACK, ELICITATION_CALLBACK, NOTIFICATION_CALLBACK, SAMPLING_CALLBACK,
     TOKEN_STORE,
 };
-use crate::zend::{Class, Failure, MethodCall, Outcome, methods, new_array, new_string};
+use crate::zend::{Class, MethodCall, Outcome, Result, methods, new_array, new_string};
 
 pub(super) fn add_methods(class: Class) -> Class {
     methods!(
@@ -103,7 +103,7 @@ fn finish_authorization(call: &mut MethodCall<'_>) -> Outcome {
 ///
 /// # Errors
 /// An `InvalidInputException` that names the invalid entry.
-pub(super) fn parse_roots(value: &Value) -> Result<Vec<(String, String)>, Failure> {
+pub(super) fn parse_roots(value: &Value) -> Result<Vec<(String, String)>> {
     let invalid_roots = |problem: &str| {
         exception::invalid_input(format!(
             "$roots must be a list of URIs, or of arrays with 'uri' and 'name'; {problem}"

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::link_and_hooks;
 use super::options::CallOptions;
 use crate::clients::tool_stream;
-use crate::mcp::{ProgressReceiver, read_arguments};
-use crate::zend::{Class, Failure, MethodCall, Outcome, methods};
+use crate::mcp::read_arguments;
+use crate::zend::{Class, MethodCall, Outcome, Result, methods};
 
 use call_events::dispatch_start;
 pub use call_events::{dispatch_end, dispatch_failure, with_call_events};
@@ -36,13 +36,7 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
     let options = CallOptions::from_argument(call, 2, &supported_options)?;
     let spec = read_spec(call, &options)?;
     let (ids, name) = ([spec.id.clone()], spec.name.clone());
-    let progress_receiver = options
-        .on_progress
-        .as_ref()
-        .map(|callable| ProgressReceiver {
-            callable,
-            ids: &ids,
-        });
+    let progress_receiver = options.progress_receiver(&ids);
     with_call_events(link, hooks, (&ids[0], &name), || {
         let outcome = link.run(
             hooks,
@@ -81,7 +75,7 @@ fn stream_tool(call: &mut MethodCall<'_>) -> Outcome {
         .map_err(|failure| dispatch_failure(link, hooks, (&id, &name), failure, Duration::ZERO))
 }
 
-fn read_spec(call: &MethodCall<'_>, options: &CallOptions) -> Result<ToolCallSpec, Failure> {
+fn read_spec(call: &MethodCall<'_>, options: &CallOptions) -> Result<ToolCallSpec> {
     Ok(ToolCallSpec {
         id: options.id.clone().unwrap_or_else(new_id),
         name: call.string(0)?.to_owned(),

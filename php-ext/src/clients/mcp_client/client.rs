@@ -4,7 +4,7 @@ use ext_php_rs::types::Zval;
 
 use crate::mcp::ServerLink;
 use crate::mcp::hooks::Hooks;
-use crate::zend::{Failure, MethodCall, Object, State, StateClass, read_state};
+use crate::zend::{MethodCall, Object, Result, State, StateClass, read_state};
 
 pub const NAME: &str = "Pillion\\McpClient";
 pub(super) static CLASS: StateClass<Client> = StateClass::new();
@@ -15,28 +15,23 @@ pub struct Client {
 }
 
 impl State for Client {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
+    const CLASS: &'static StateClass<Self> = &CLASS;
 }
 
 /// Returns a client's link and hooks; `None` if the value is not an `McpClient`.
-pub fn find_client(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
-    match Object::from_value(value) {
-        Some(object) if object.instance_of(CLASS.get()) => read_link_and_hooks(object).map(Some),
-        _ => Ok(None),
-    }
+pub fn find_client(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>> {
+    Object::from_instance(value, CLASS.get())
+        .map(read_link_and_hooks)
+        .transpose()
 }
 
 /// Returns the link and the hooks of a client.
-pub fn read_link_and_hooks<'a>(client: Object<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
+pub fn read_link_and_hooks<'a>(client: Object<'a>) -> Result<(&'a ServerLink, Hooks<'a>)> {
     let state = read_state::<Client>(client)?;
     Ok((&state.link, Hooks::for_object::<Client>(client)?))
 }
 
 /// Returns the link and the hooks of `$this`.
-pub(super) fn link_and_hooks<'a>(
-    call: &MethodCall<'a>,
-) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
+pub(super) fn link_and_hooks<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>)> {
     read_link_and_hooks(call.this())
 }

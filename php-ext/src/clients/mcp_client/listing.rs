@@ -8,7 +8,7 @@ use super::{EMPTY_OBJECT, link_and_hooks, request_method};
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::{decode_message, read_arguments, tool_list};
-use crate::zend::{Class, Failure, MethodCall, Outcome, empty_array, member, methods, new_list};
+use crate::zend::{Class, MethodCall, Outcome, Result, empty_array, member, methods, try_new_list};
 
 pub(super) fn add_methods(class: Class) -> Class {
     methods!(
@@ -48,18 +48,13 @@ fn list_prompts(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Returns all pages of a list.
-fn list_items<F>(
-    call: &MethodCall<'_>,
-    method: &str,
-    request: impl FnOnce(McpClient) -> F,
-) -> Outcome
+fn list_items<F>(call: &MethodCall<'_>, method: &str, list: impl FnOnce(McpClient) -> F) -> Outcome
 where
     F: Future<Output = Result<Vec<Box<RawValue>>, McpError>> + Send + 'static,
 {
     let (link, hooks) = link_and_hooks(call)?;
-    let items = link.send(hooks, method, request)?;
-    let values = items.iter().map(|item| decode_message(item, EMPTY_OBJECT));
-    values.collect::<Result<Vec<_>, _>>().map(new_list)
+    let items = link.send(hooks, method, list)?;
+    try_new_list((items.iter()).map(|item| decode_message(item, EMPTY_OBJECT)))
 }
 
 /// Returns the complete result of `resources/read`: `contents` and any other members.
@@ -87,14 +82,12 @@ fn complete(call: &mut MethodCall<'_>) -> Outcome {
         params["context"] = json!({ "arguments": context });
     }
     let result = request_method(call, "completion/complete", to_params(&params)?)?;
-    member(&result, "completion").map_or_else(
-        || {
-            Err(exception::transport_failure(
-                "MCP request failed: the response has no 'completion'",
-            ))
-        },
-        require_array,
-    )
+    match member(&result, "completion") {
+        Some(completion) => require_array(completion),
+        None => Err(exception::transport_failure(
+            "MCP request failed: the response has no 'completion'",
+        )),
+    }
 }
 
 /// Returns an error if a server's result is not an array. A server may send any JSON value, but the
@@ -111,6 +104,6 @@ fn require_array(value: ext_php_rs::types::Zval) -> Outcome {
     ))
 }
 
-fn to_params(params: &serde_json::Value) -> Result<Box<RawValue>, Failure> {
+fn to_params(params: &serde_json::Value) -> Result<Box<RawValue>> {
     to_raw_value(params).map_err(|error| exception::invalid_input(error.to_string()))
 }

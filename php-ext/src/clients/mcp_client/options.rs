@@ -10,13 +10,14 @@ use crate::clients::cancellation_token::Cancellation;
 use crate::duration::parse_seconds;
 use crate::exception;
 use crate::json::to_value;
-use crate::mcp::describe_type;
-use crate::zend::{Failure, MethodCall, entries, is_callable};
+use crate::mcp::{ProgressReceiver, describe_type};
+use crate::zend::{MethodCall, Result, entries, is_callable, to_float};
 
 /// Default of `max_concurrent`, the number of calls that `callTools` runs at a time.
 const DEFAULT_MAX_CONCURRENT: usize = 16;
 
 /// The options of one or several calls.
+#[derive(Default)]
 pub struct CallOptions {
     /// The timeout and the `_meta` of the request.
     pub request: RequestOptions,
@@ -32,35 +33,34 @@ pub struct CallOptions {
 
 impl CallOptions {
     /// Reads the options from an optional argument. Rejects every option that is not in
-    /// `supported_options`.
+    /// `supported`.
     ///
     /// # Errors
     /// A `TypeError`, or an `InvalidInputException` that names the invalid option.
-    pub fn from_argument(
-        call: &MethodCall<'_>,
-        index: usize,
-        supported_options: &[&str],
-    ) -> Result<Self, Failure> {
+    pub fn from_argument(call: &MethodCall<'_>, index: usize, supported: &[&str]) -> Result<Self> {
         let mut options = Self {
-            request: RequestOptions::default(),
-            on_progress: None,
-            cancellation: Cancellation::default(),
-            id: None,
             max_concurrent: DEFAULT_MAX_CONCURRENT,
+            ..Self::default()
         };
         if let Some(array) = call.optional_array(index)? {
-            options.read_all(array, supported_options)?;
+            options.read_all(array, supported)?;
         }
         Ok(options)
     }
 
-    fn read_all(&mut self, options: &Zval, supported_options: &[&str]) -> Result<(), Failure> {
+    /// Returns the receiver of the progress of the calls with these IDs, if the caller wants it.
+    pub fn progress_receiver<'a>(&'a self, ids: &'a [String]) -> Option<ProgressReceiver<'a>> {
+        let callable = self.on_progress.as_ref()?;
+        Some(ProgressReceiver { callable, ids })
+    }
+
+    fn read_all(&mut self, options: &Zval, supported: &[&str]) -> Result<()> {
         for (key, value) in entries(options) {
             let name = key
                 .string()
                 .unwrap_or_else(|| key.long().unwrap_or_default().to_string());
-            if !supported_options.contains(&name.as_str()) {
-                let expected = supported_options.join(", ");
+            if !supported.contains(&name.as_str()) {
+                let expected = supported.join(", ");
                 return Err(exception::invalid_input(format!(
                     "Unknown option '{name}', expected one of {expected}"
                 )));
@@ -72,7 +72,7 @@ impl CallOptions {
         Ok(())
     }
 
-    fn set_option(&mut self, name: &str, value: &Zval) -> Result<(), Failure> {
+    fn set_option(&mut self, name: &str, value: &Zval) -> Result<()> {
         let invalid_option = |expected: &str| {
             exception::invalid_input(format!(
                 "The option '{name}' must be {expected}, {} given",
@@ -81,14 +81,8 @@ impl CallOptions {
         };
         match name {
             "timeout" => {
-                #[expect(
-                    clippy::cast_precision_loss,
-                    reason = "seconds: no precision is needed"
-                )]
-                let number = value
-                    .double()
-                    .or(value.long().map(|integer| integer as f64))
-                    .ok_or_else(|| invalid_option("a number of seconds"))?;
+                let number =
+                    to_float(value).ok_or_else(|| invalid_option("a number of seconds"))?;
                 // A timeout of zero becomes 1 ms, because zero would mean no timeout.
                 let timeout = parse_seconds("timeout", number)?.max(Duration::from_millis(1));
                 self.request.timeout = Some(timeout);
@@ -116,7 +110,7 @@ impl CallOptions {
     }
 }
 
-fn parse_meta(value: &Zval) -> Result<Option<Map<String, Value>>, Failure> {
+fn parse_meta(value: &Zval) -> Result<Option<Map<String, Value>>> {
     Ok(match to_value(value)? {
         Value::Object(meta) => Some(meta),
         Value::Array(items) if items.is_empty() => Some(Map::new()),

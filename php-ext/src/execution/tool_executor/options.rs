@@ -6,7 +6,7 @@ use pillion_core::executor::ExecutorConfig;
 use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::hooks;
-use crate::zend::{Failure, is_callable, member, type_name, without_entry};
+use crate::zend::{Result, is_callable, member, type_name, without_entry};
 
 /// The options of an executor, after parsing.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub struct ParsedOptions {
 ///
 /// # Errors
 /// An `InvalidInputException` that names the invalid key.
-pub fn read_options(options: &Zval) -> Result<ParsedOptions, Failure> {
+pub fn read_options(options: &Zval) -> Result<ParsedOptions> {
     let approve_callable = read_callable(options, hooks::APPROVE_CALLABLE)?;
     let before_callable = read_callable(options, hooks::BEFORE_CALLABLE)?;
     let data = without_entry(
@@ -41,7 +41,7 @@ pub fn read_options(options: &Zval) -> Result<ParsedOptions, Failure> {
     })
 }
 
-fn read_callable(options: &Zval, name: &str) -> Result<Zval, Failure> {
+fn read_callable(options: &Zval, name: &str) -> Result<Zval> {
     let value = member(options, name).unwrap_or_default();
     if !value.is_null() && !is_callable(&value)? {
         return Err(exception::invalid_input(format!(

@@ -12,9 +12,9 @@ use crate::mcp::credentials;
 use crate::mcp::hooks::{Hooks, TOKEN_STORE};
 use crate::mcp::token_slot::TokenSlot;
 use crate::mcp::waiting_client::WaitingClient;
-use crate::runtime::{self, ProcessBound};
+use crate::runtime;
 use crate::wait::wait;
-use crate::zend::Failure;
+use crate::zend::{Failure, Result};
 
 impl ServerLink {
     /// If the user may have to grant an authorization, connects before the call, so that the time
@@ -27,7 +27,7 @@ impl ServerLink {
         &self,
         hooks: Hooks<'_>,
         connection: &Arc<McpConnection>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if !self.capabilities.borrow().has_authorization
             || connection.client().open_connection().is_some()
         {
@@ -51,25 +51,19 @@ impl ServerLink {
     ///
     /// # Errors
     /// An exception of the token store.
-    pub fn convert_error(&self, hooks: Hooks<'_>, error: &McpError) -> Result<Failure, Failure> {
+    pub fn convert_error(&self, hooks: Hooks<'_>, error: &McpError) -> Result<Failure> {
         let failure = exception::for_mcp_error(error);
-        let connection = {
-            let connection = self.connection.borrow();
-            connection.as_ref().and_then(ProcessBound::get).cloned()
-        };
-        let prompt = connection
-            .as_ref()
-            .and_then(|connection| connection.prompt());
-        let Some(deferred_authorization) =
-            prompt.and_then(|prompt| prompt.take_deferred_authorization())
+        let Some(deferred) = self
+            .current_connection()
+            .and_then(|current| current.take_deferred_authorization())
         else {
             return Ok(failure);
         };
-        credentials::save_pending(hooks, &deferred_authorization.pending_authorization)?;
+        credentials::save_pending(hooks, &deferred.pending_authorization)?;
         Ok(exception::with_authorization(
             failure,
-            &deferred_authorization.url,
-            &deferred_authorization.scopes,
+            &deferred.url,
+            &deferred.scopes,
         ))
     }
 
@@ -79,7 +73,7 @@ impl ServerLink {
     /// # Errors
     /// An error of the server or the token store. An `InvalidInputException` if OAuth or the token
     /// store is not configured.
-    pub fn start_authorization(&self, hooks: Hooks<'_>) -> Result<(String, String), Failure> {
+    pub fn start_authorization(&self, hooks: Hooks<'_>) -> Result<(String, String)> {
         let connection = self.open_unauthorized_connection(hooks)?;
         let client = connection.client().clone();
         let outcome = wait(async move {
@@ -89,16 +83,10 @@ impl ServerLink {
             // `tools/list`.
             client.list_tools().await.map(drop)
         })?;
-        let deferred_authorization = connection
-            .prompt()
-            .and_then(|prompt| prompt.take_deferred_authorization());
-        match (deferred_authorization, outcome) {
-            (Some(deferred_authorization), _) => {
-                credentials::save_pending(hooks, &deferred_authorization.pending_authorization)?;
-                Ok((
-                    deferred_authorization.url,
-                    deferred_authorization.pending_authorization.state,
-                ))
+        match (connection.take_deferred_authorization(), outcome) {
+            (Some(deferred), _) => {
+                credentials::save_pending(hooks, &deferred.pending_authorization)?;
+                Ok((deferred.url, deferred.pending_authorization.state))
             }
             (None, Err(error)) => Err(exception::for_mcp_error(&error)),
             (None, Ok(())) => Err(exception::for_code(
@@ -115,37 +103,26 @@ impl ServerLink {
     /// # Errors
     /// An `AuthorizationException` if the authorization was not started with this token store, or
     /// was denied. An exception of the token store.
-    pub fn finish_authorization(
-        &self,
-        hooks: Hooks<'_>,
-        callback_url: &str,
-    ) -> Result<(), Failure> {
+    pub fn finish_authorization(&self, hooks: Hooks<'_>, callback_url: &str) -> Result<()> {
         let connection = self.open_unauthorized_connection(hooks)?;
         let invalid_url = |error| exception::invalid_input(format!("$callbackUrl: {error}"));
         let response = AuthorizationResponse::from_redirect(callback_url).map_err(invalid_url)?;
         let state = response.state().unwrap_or_default();
-        let pending_authorization = credentials::take_pending(hooks, state)?.ok_or_else(|| {
+        let pending = credentials::take_pending(hooks, state)?.ok_or_else(|| {
             exception::authorization_denied(
                 "No pending authorization has the 'state' of $callbackUrl: \
                  call startAuthorization() first",
             )
         })?;
         let client = connection.client().clone();
-        let outcome = wait(async move {
-            client
-                .finish_authorization(pending_authorization, response)
-                .await
-        })?;
+        let outcome = wait(async move { client.finish_authorization(pending, response).await })?;
         outcome.map_err(|error| exception::for_mcp_error(&error))?;
         self.forget_connection();
         self.deliver(hooks, &connection)
     }
 
     /// Creates a separate connection without tokens, to start an authorization.
-    fn open_unauthorized_connection(
-        &self,
-        hooks: Hooks<'_>,
-    ) -> Result<Arc<McpConnection>, Failure> {
+    fn open_unauthorized_connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>> {
         if !self.has_user_tokens() {
             return Err(exception::invalid_input(
                 "The server is not configured for an authorization: set the option 'oauth'",
@@ -163,10 +140,7 @@ impl ServerLink {
         };
         let tokens = Arc::new(TokenSlot::default());
         let config = self.server.config().clone();
-        Ok(Arc::new(McpConnection::new(
-            config,
-            &capabilities,
-            Some(tokens),
-        )))
+        let connection = McpConnection::new(config, &capabilities, Some(tokens));
+        Ok(Arc::new(connection))
     }
 }

@@ -12,7 +12,7 @@ use crate::mcp::server_job::ServerJob;
 use crate::mcp::{credentials, request_handlers, sessions, tool_list};
 use crate::runtime::ProcessBound;
 use crate::values::{event, progress};
-use crate::zend::{Failure, call_callable, new_string};
+use crate::zend::{Result, call_callable, new_string};
 
 impl ServerLink {
     /// Handles a job that a call has sent to PHP's thread.
@@ -26,7 +26,7 @@ impl ServerLink {
         handle: &ProcessBound<CallHandle>,
         progress_receiver: Option<&ProgressReceiver<'_>>,
         job: ServerJob,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         match job {
             ServerJob::Request(request) => request_handlers::handle_request(hooks, request),
             ServerJob::Authorize { url, reply_sender } => {
@@ -68,13 +68,11 @@ impl ServerLink {
         &self,
         hooks: Hooks<'_>,
         connection: &Arc<McpConnection>,
-    ) -> Result<(), Failure> {
-        if let Some(open_connection) = connection.client().open_connection()
-            && connection.mark_session_reported(open_connection.number)
+    ) -> Result<()> {
+        if let Some(session) = connection.client().open_connection()
+            && connection.mark_session_reported(session.number)
         {
-            let protocol_version = open_connection
-                .protocol_version
-                .map(|version| version.as_str());
+            let protocol_version = session.protocol_version.map(|version| version.as_str());
             let server = self.server.display_name();
             hooks.dispatch(|| event::new_server_connected(&server, protocol_version))?;
         }
@@ -85,11 +83,7 @@ impl ServerLink {
     ///
     /// # Errors
     /// An exception of the PHP code that ran, such as a callback or the token store.
-    pub fn deliver(
-        &self,
-        hooks: Hooks<'_>,
-        connection: &Arc<McpConnection>,
-    ) -> Result<(), Failure> {
+    pub fn deliver(&self, hooks: Hooks<'_>, connection: &Arc<McpConnection>) -> Result<()> {
         if let Some(tokens) = connection.tokens()
             && let Some(token_json) = credentials::store(hooks, &self.server, tokens)?
             && self.has_user_tokens()
@@ -108,14 +102,10 @@ impl ServerLink {
         // sending cannot block the call.
         let mut notifications = self.inbox.take_all();
         while let Some(notification) = notifications.pop_front() {
-            let outcome =
-                decode_message(&notification.params, EmptyObject::StdClass).and_then(|params| {
-                    hooks.call(
-                        NOTIFICATION_CALLBACK,
-                        [new_string(&notification.method), params],
-                    )
-                });
-            if let Err(failure) = outcome {
+            let params = decode_message(&notification.params, EmptyObject::StdClass);
+            let method = new_string(&notification.method);
+            let call = |params| hooks.call(NOTIFICATION_CALLBACK, [method, params]);
+            if let Err(failure) = params.and_then(call) {
                 self.inbox.put_back(notifications);
                 return Err(failure);
             }

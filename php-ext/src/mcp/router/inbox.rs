@@ -3,7 +3,7 @@ use std::sync::Mutex;
 
 use pillion_mcp_client::Notification;
 
-use super::lock;
+use crate::runtime::lock;
 
 /// Maximum number of notifications that wait for one object. Above this number, the oldest
 /// notifications are dropped.

@@ -82,16 +82,10 @@ impl Drop for SignalBlock {
 fn discard_sigpipe() {
     let mut sigpipe_set = SigSet::empty();
     sigpipe_set.add(Signal::SIGPIPE);
-    let zero_timeout = libc::timespec {
+    let timeout = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the set and the time live until the call returns; nothing is written.
-    unsafe {
-        libc::sigtimedwait(
-            sigpipe_set.as_ref(),
-            ptr::null_mut(),
-            &raw const zero_timeout,
-        )
-    };
+    unsafe { libc::sigtimedwait(sigpipe_set.as_ref(), ptr::null_mut(), &raw const timeout) };
 }

@@ -13,7 +13,7 @@ use super::CLASS;
 use crate::exception;
 use crate::json::to_value;
 use crate::zend::{
-    Failure, MethodCall, Object, Outcome, entries, member, new_array, new_list, new_string,
+    MethodCall, Object, Outcome, Result, entries, member, new_array, new_list, new_string,
     run_guarded,
 };
 
@@ -89,10 +89,8 @@ pub(super) fn text(call: &mut MethodCall<'_>) -> Outcome {
         .filter_map(|block| text_member(block, "text")?.string())
         .collect();
     let structured_content = member(&result, STRUCTURED_CONTENT);
-    match structured_content
-        .filter(|structured_content| texts.is_empty() && !structured_content.is_null())
-    {
-        Some(structured_content) => Ok(new_string(to_value(&structured_content)?.to_string())),
+    match structured_content.filter(|content| texts.is_empty() && !content.is_null()) {
+        Some(content) => Ok(new_string(to_value(&content)?.to_string())),
         None => Ok(new_string(texts.join("\n"))),
     }
 }
@@ -100,7 +98,7 @@ pub(super) fn text(call: &mut MethodCall<'_>) -> Outcome {
 /// Returns the text of a result that is not in MCP form: a string unchanged, any other value as
 /// JSON, and the error message for a failure without a result. Returns `None` if the result is
 /// empty.
-fn unstructured_text(this: Object<'_>, result: &Zval) -> Result<Option<Zval>, Failure> {
+fn unstructured_text(this: Object<'_>, result: &Zval) -> Result<Option<Zval>> {
     if result.is_string() {
         return Ok(Some(result.shallow_clone()));
     }
@@ -127,12 +125,9 @@ pub(super) fn structured_content(call: &mut MethodCall<'_>) -> Outcome {
 pub(super) fn images(call: &mut MethodCall<'_>) -> Outcome {
     let result = property(call.this(), "result")?;
     let mut images = Vec::new();
-    for (index, block) in find_blocks(&result)
-        .unwrap_or_default()
-        .into_iter()
-        .enumerate()
-    {
-        let Some((mime_type, data)) = find_image(&block) else {
+    let blocks = find_blocks(&result).unwrap_or_default();
+    for (index, block) in blocks.iter().enumerate() {
+        let Some((mime_type, data)) = find_image(block) else {
             continue;
         };
         let bytes = data.str().and_then(decode_base64).ok_or_else(|| {

@@ -2,10 +2,10 @@
 
 use ext_php_rs::types::Zval;
 
-use super::{CLASS, JSON_KEYS, PROPERTIES, ResultParts};
+use super::{CLASS, PROPERTIES, ResultParts};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value};
-use crate::zend::{MethodCall, Outcome, empty_array, new_array};
+use crate::zend::{Failure, MethodCall, Outcome, Result, empty_array, new_array};
 
 fn metadata_argument(call: &MethodCall<'_>, index: usize) -> Outcome {
     let metadata = call.optional_array(index)?;
@@ -14,7 +14,7 @@ fn metadata_argument(call: &MethodCall<'_>, index: usize) -> Outcome {
 
 /// Creates the values of a `ToolResult` from a method's arguments. The call ID and the tool name
 /// are optional: the executor sets them.
-fn new_parts(call: &MethodCall<'_>, index: usize) -> Result<ResultParts, crate::zend::Failure> {
+fn new_parts(call: &MethodCall<'_>, index: usize) -> Result<ResultParts> {
     let id = call.string_or(index, "")?;
     let name = call.string_or(index + 1, "")?;
     Ok(ResultParts::new(id, name))
@@ -50,7 +50,7 @@ pub(super) fn throw(call: &mut MethodCall<'_>) -> Outcome {
     if property("success")?.bool() == Some(true) {
         return Ok(this.to_value());
     }
-    let text = |name: &str| Ok::<_, crate::zend::Failure>(property(name)?.string());
+    let text = |name: &str| Ok::<_, Failure>(property(name)?.string());
     Err(exception::for_result(&exception::FailedResult {
         tool_name: text("toolName")?.unwrap_or_default(),
         error: text("error")?.unwrap_or_else(|| "The tool failed".to_owned()),
@@ -62,8 +62,8 @@ pub(super) fn throw(call: &mut MethodCall<'_>) -> Outcome {
 /// Returns the result for `json_encode`, like `toArray()` but with empty metadata as an object.
 pub(super) fn json_serialize(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let mut entries = Vec::with_capacity(JSON_KEYS.len());
-    for (key, name) in JSON_KEYS.into_iter().zip(PROPERTIES) {
+    let mut entries = Vec::with_capacity(PROPERTIES.len());
+    for (name, key) in PROPERTIES {
         let mut value = this.get(CLASS.get(), name)?;
         if name == "metadata" && value.array().is_some_and(|entries| entries.is_empty()) {
             let empty_map = serde_json::Value::Object(serde_json::Map::new());

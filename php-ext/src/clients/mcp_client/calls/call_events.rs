@@ -7,7 +7,7 @@ use crate::mcp::ServerLink;
 use crate::mcp::hooks::{EVENT_DISPATCHER, Hooks};
 use crate::values::event;
 use crate::values::event::CallEnd;
-use crate::zend::Failure;
+use crate::zend::{Failure, Result};
 
 /// The ID of a call and the name of its tool.
 pub type CallNames<'a> = (&'a str, &'a str);
@@ -21,8 +21,8 @@ pub fn with_call_events<T>(
     link: &ServerLink,
     hooks: Hooks<'_>,
     call: CallNames<'_>,
-    work: impl FnOnce() -> Result<(T, Option<&'static str>), Failure>,
-) -> Result<T, Failure> {
+    work: impl FnOnce() -> Result<(T, Option<&'static str>)>,
+) -> Result<T> {
     let started_at = Instant::now();
     let outcome = dispatch_start(link, hooks, call).and_then(|()| work());
     let duration = started_at.elapsed();
@@ -41,7 +41,7 @@ pub fn dispatch_start(
     link: &ServerLink,
     hooks: Hooks<'_>,
     (id, tool): CallNames<'_>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let server = link.server().display_name();
     hooks.dispatch(|| event::new_tool_call_started(tool, id, Some(&server)))
 }
@@ -56,7 +56,7 @@ pub fn dispatch_end(
     (id, tool): CallNames<'_>,
     error_code: Option<&str>,
     duration: Duration,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let server = link.server().display_name();
     let call_end = CallEnd {
         tool,

@@ -20,7 +20,7 @@ use crate::mcp::hooks::Hooks;
 use crate::mcp::{ProgressReceiver, ServerLink, describe_type};
 use crate::values::tool_call::to_tool_call;
 use crate::zend::{
-    Failure, MethodCall, Object, Outcome, entries, member, new_list, new_string, with_entry,
+    Failure, MethodCall, Object, Outcome, Result, entries, member, new_list, new_string, with_entry,
 };
 
 /// Runs tool calls concurrently. A failed call has a failed result instead of an exception.
@@ -48,13 +48,7 @@ pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
         ids.push(id);
         names.push(name);
     }
-    let progress_receiver = options
-        .on_progress
-        .as_ref()
-        .map(|callable| ProgressReceiver {
-            callable,
-            ids: &ids,
-        });
+    let progress_receiver = options.progress_receiver(&ids);
     let started_at = Instant::now();
     let mut started_count = 0;
     let outcome = (ids.iter().zip(&names))
@@ -69,7 +63,7 @@ pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
                 let (result, code) = to_result(id, name, outcome)?;
                 Ok((result, code, duration))
             });
-            results.collect::<Result<Vec<_>, Failure>>()
+            results.collect::<Result<Vec<_>>>()
         });
     let mut calls = ids
         .iter()
@@ -105,7 +99,7 @@ fn run_all(
     options: &CallOptions,
     progress_receiver: Option<&ProgressReceiver<'_>>,
     specs: Vec<Result<ToolCallSpec, String>>,
-) -> Result<Vec<(CallOutcome, Duration)>, Failure> {
+) -> Result<Vec<(CallOutcome, Duration)>> {
     let indexed_outcomes = link.run(hooks, "tools/call", progress_receiver, |client, handle| {
         let calls: Vec<_> = specs
             .into_iter()
@@ -144,11 +138,7 @@ fn run_all(
 
 /// Returns the result of one call of a batch, and the error code if the call failed. A failed call
 /// has a failed result.
-fn to_result(
-    id: &str,
-    name: &str,
-    outcome: CallOutcome,
-) -> Result<(Zval, Option<&'static str>), Failure> {
+fn to_result(id: &str, name: &str, outcome: CallOutcome) -> Result<(Zval, Option<&'static str>)> {
     match outcome {
         Ok(call_result) => match result_of_call(id, name, &call_result) {
             Err(Failure::Exception(exception)) => {
@@ -173,26 +163,19 @@ fn to_result(
 /// Reads the ID, the tool name and the arguments of one call of a batch. The call is a `ToolCall`,
 /// or an array whose `id` is optional. Invalid arguments fail only this call, because they may come
 /// from a model.
-#[expect(
-    clippy::type_complexity,
-    reason = "the only caller destructures the tuple"
-)]
-fn read_call(
-    entry: &Zval,
-    index: usize,
-) -> Result<(String, String, Result<Box<RawValue>, String>), Failure> {
-    let is_call = Object::from_value(entry).is_some() || entry.is_array();
+fn read_call(item: &Zval, index: usize) -> Result<(String, String, Result<Box<RawValue>, String>)> {
+    let is_call = Object::from_value(item).is_some() || item.is_array();
     if !is_call {
         return Err(exception::invalid_input(format!(
             "$calls must be a list of Pillion\\ToolCall or arrays; entry {index} is {}",
-            describe_type(entry)
+            describe_type(item)
         )));
     }
-    let has_id = !entry.is_array() || member(entry, "id").is_some();
+    let has_id = !item.is_array() || member(item, "id").is_some();
     let entry_with_id = if has_id {
-        entry.shallow_clone()
+        item.shallow_clone()
     } else {
-        with_entry(entry, "id", new_string(new_id()))
+        with_entry(item, "id", new_string(new_id()))
     };
     let call = to_tool_call(&entry_with_id).map_err(|failure| match failure {
         Failure::Exception(mut exception) => {

@@ -7,14 +7,14 @@ use pillion_mcp_client::ToolCallResult;
 use crate::clients::mcp_client::EMPTY_OBJECT;
 use crate::mcp::decode_message;
 use crate::values::tool_result::ResultParts;
-use crate::zend::{Failure, Outcome, entries, member, new_array, new_int, new_string};
+use crate::zend::{Outcome, Result, entries, member, new_array, new_int, new_string};
 
 /// Returns the result of a call as a `ToolResult`, with an error code if the result has `isError`.
 pub fn result_of_call(
     id: &str,
     name: &str,
     call_result: &ToolCallResult,
-) -> Result<(Zval, Option<&'static str>), Failure> {
+) -> Result<(Zval, Option<&'static str>)> {
     let result = decode_message(&call_result.result, EMPTY_OBJECT)?;
     let is_error = is_error(&result);
     let code = is_error.then(|| ErrorCode::InternalError.as_str());

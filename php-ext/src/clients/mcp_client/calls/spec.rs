@@ -12,7 +12,7 @@ use crate::clients::cancellation_token::Cancellation;
 use crate::exception;
 use crate::mcp::ServerLink;
 use crate::mcp::hooks::Hooks;
-use crate::zend::Failure;
+use crate::zend::{Failure, Result};
 
 /// A tool call that an `McpClient` makes.
 pub struct ToolCallSpec {
@@ -52,7 +52,7 @@ impl CallError {
     ///
     /// # Errors
     /// An exception of the token store, as for [`ServerLink::convert_error`].
-    pub fn into_failure(self, link: &ServerLink, hooks: Hooks<'_>) -> Result<Failure, Failure> {
+    pub fn into_failure(self, link: &ServerLink, hooks: Hooks<'_>) -> Result<Failure> {
         match &self {
             Self::Mcp(error) => link.convert_error(hooks, error),
             error => Ok(exception::for_code(error.code(), error.to_string())),
