@@ -15,9 +15,7 @@ pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Va
     let body = json!({"expression": expression}).to_string();
     let target = format!("/api/v1/tools/execute/calculator{query}");
     let headers = format!("x-pillion-user: {user}\r\n");
-    let response = socket
-        .post_with(&target, &headers, body.as_bytes())
-        .expect(200);
+    let response = socket.post_with(&target, &headers, body).expect(200);
     assert_json!(response["success"], true);
     response["result"].clone()
 }
@@ -88,16 +86,13 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     assert_eq!(call, show(&daemon.socket, &id)["call_id"]);
     assert_eq!(show(&daemon.socket, &id)["status"], "used");
     assert_ne!(request_approval(&daemon.socket, "alice", "6 * 7"), id);
-    assert_eq!(
-        logged(&daemon.socket),
-        ["pending", "pending", "pending", "success"]
-    );
+    let expected = ["pending", "pending", "pending", "success"];
+    assert_eq!(logged(&daemon.socket), expected);
 }
 
 #[test]
 fn g3_pending_approvals_are_limited_for_each_user() {
-    let config = format!("{ALWAYS}max_pending = 4\n");
-    let daemon = Daemon::with_config(&config);
+    let daemon = Daemon::with_config(&format!("{ALWAYS}max_pending = 4\n"));
     let ask = |user: &str, number: u32| {
         let expression = format!("{number} + 1");
         let result = calculate(&daemon.socket, user, &expression, "");
@@ -132,36 +127,29 @@ fn g3_a_denial_is_returned_with_its_reason_and_remains_valid() {
         let result = calculate(socket, "alice", "1 + 1", "");
         assert_eq!(result["success"], false);
         assert_eq!(result["error_code"], "denied");
-        assert_eq!(
-            result["error"],
-            "The call to tool 'calculator' was denied: not on a Sunday"
-        );
+        let reason = "The call to tool 'calculator' was denied: not on a Sunday";
+        assert_eq!(result["error"], reason);
     }
     assert_eq!(logged(socket), ["denied"]);
 }
 
 #[test]
 fn g3_an_expired_approval_cannot_be_decided_and_is_requested_again() {
-    let config = format!("{ALWAYS}expires_after_ms = 300\n");
-    let daemon = Daemon::with_config(&config);
+    let daemon = Daemon::with_config(&format!("{ALWAYS}expires_after_ms = 300\n"));
     let socket = &daemon.socket;
     let first = request_approval(socket, "alice", "1 + 1");
-    eventually("it has expired", || {
-        show(socket, &first)["status"] == "expired"
-    });
+    let has_expired = |id: &str| show(socket, id)["status"] == "expired";
+    eventually("it has expired", || has_expired(&first));
     let late = decide(socket, &first, "approve");
     assert_contains!(late.expect(409)["error"].text(), "expired");
     assert_ne!(request_approval(socket, "alice", "1 + 1"), first);
     // An approval that was not used before it expires is invalid.
     let second = request_approval(socket, "bob", "1 + 1");
     assert_eq!(decide(socket, &second, "approve").status, 200);
-    eventually("it has expired", || {
-        show(socket, &second)["status"] == "expired"
-    });
+    eventually("it has expired", || has_expired(&second));
     assert_ne!(request_approval(socket, "bob", "1 + 1"), second);
-    let expired = socket
-        .get("/api/v1/approvals?status=expired&user=alice")
-        .json();
+    let target = "/api/v1/approvals?status=expired&user=alice";
+    let expired = socket.get(target).json();
     let mut listed = expired["approvals"].items().iter();
     assert!(listed.any(|approval| approval["id"] == first));
 }
@@ -192,10 +180,8 @@ fn g3_one_of_two_concurrent_decisions_wins_and_one_of_two_calls_runs() {
                 scope.spawn(move || calculate(socket, "alice", expression, ""))
             });
             let results = callers.map(|caller| caller.join().unwrap());
-            results
-                .iter()
-                .filter(|result| result["success"] == true)
-                .count()
+            let succeeded = results.iter().filter(|result| result["success"] == true);
+            succeeded.count()
         });
         assert_eq!(ran, usize::from(is_approved));
     }
@@ -218,9 +204,8 @@ fn g3_a_caller_may_wait_for_the_decision() {
     let socket = &daemon.socket;
     let waiting = |verdict: &str| {
         std::thread::scope(|scope| {
-            let expression = format!("len_{verdict} + 1");
-            let caller =
-                scope.spawn(move || calculate(socket, "alice", &expression, "?wait_ms=20000"));
+            let sum = format!("len_{verdict} + 1");
+            let caller = scope.spawn(move || calculate(socket, "alice", &sum, "?wait_ms=20000"));
             let id = wait_for_approval(socket);
             assert_eq!(decide(socket, &id, verdict).status, 200);
             caller.join().unwrap()
@@ -254,10 +239,8 @@ fn g3_a_stopping_sidecar_releases_waiting_callers() {
     assert!(daemon.wait().success());
     let daemon = daemon.again();
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
-    assert_eq!(
-        calculate(&daemon.socket, "alice", "6 * 7", "")["text"],
-        "42"
-    );
+    let approved = calculate(&daemon.socket, "alice", "6 * 7", "");
+    assert_eq!(approved["text"], "42");
 }
 
 #[test]
@@ -272,10 +255,8 @@ fn the_beginning_of_an_id_names_a_pending_approval() {
         .count();
     assert!(common >= 8, "{ids:?}");
 
-    assert_contains!(
-        stderr(&approvals("approve", &ids[0][..common])),
-        "several approvals"
-    );
+    let ambiguous = stderr(&approvals("approve", &ids[0][..common]));
+    assert_contains!(ambiguous, "several approvals");
     let short = stderr(&approvals("approve", &ids[0][..7]));
     assert_contains!(short, &format!("'{}' (not_found)", &ids[0][..7]));
     success(&approvals("deny", &ids[0][..=common]));
@@ -292,9 +273,8 @@ fn g3_the_command_line_lists_shows_and_decides_approvals() {
     for part in ["pending", "calculator", "alice", &id, "2 ** 5"] {
         assert!(line.contains(part), "{table}");
     }
-    let printed = stdout(&approvals(&[
-        "approve", &id, "--reason", "fine", "--user", "ops",
-    ]));
+    let approve = ["approve", &id, "--reason", "fine", "--user", "ops"];
+    let printed = stdout(&approvals(&approve));
     assert_contains!(printed, "approved by uid:", "for ops");
     let shown = stdout_json(&approvals(&["show", &id]));
     assert_eq!(shown["reason"], "fine");
@@ -303,12 +283,8 @@ fn g3_the_command_line_lists_shows_and_decides_approvals() {
     assert!(!again.status.success());
     assert_contains!(stderr(&again), "was approved by uid:");
     assert_contains!(stderr(&approvals(&["show", "nothing"])), "not_found");
-    let call = [
-        "tools",
-        "call",
-        "calculator",
-        "{\"expression\": \"2 ** 5\"}",
-    ];
+    let arguments = r#"{"expression": "2 ** 5"}"#;
+    let call = ["tools", "call", "calculator", arguments];
     let options = ["--user", "alice", "--wait", "1"];
     let called = daemon.run(&[&call[..], &options].concat());
     assert_eq!(stdout(&called).trim(), "32");
@@ -369,9 +345,8 @@ fn g3_approvals_are_listed_in_pages_and_bad_parameters_are_rejected() {
     }
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {
-        let page = socket
-            .get(&format!("/api/v1/approvals?limit=2{after}"))
-            .json();
+        let target = format!("/api/v1/approvals?limit=2{after}");
+        let page = socket.get(&target).json();
         let ids = page["approvals"].items().iter();
         seen.extend(ids.map(|approval| approval["id"].text().to_owned()));
         let Some(next) = page["next"].as_str() else {
@@ -381,12 +356,8 @@ fn g3_approvals_are_listed_in_pages_and_bad_parameters_are_rejected() {
     }
     assert_eq!(seen.len(), 5);
     assert!(seen.is_sorted_by(|a, b| a > b), "{seen:?}");
-    for (target, status) in [
-        ("/api/v1/approvals?after=nonsense", 400),
-        ("/api/v1/approvals/nothing", 404),
-    ] {
-        assert_eq!(socket.get(target).status, status, "{target}");
-    }
+    assert_eq!(socket.get("/api/v1/approvals?after=nonsense").status, 400);
+    assert_eq!(socket.get("/api/v1/approvals/nothing").status, 404);
     assert_eq!(decide(socket, "nothing", "approve").status, 404);
     let target = format!("/api/v1/approvals/{}/approve", seen[0]);
     assert_eq!(socket.post(&target, "{\"reason\": 7}").status, 400);
@@ -397,8 +368,7 @@ fn g3_approvals_are_listed_in_pages_and_bad_parameters_are_rejected() {
 
 #[test]
 fn g3_the_number_of_pending_approvals_is_limited() {
-    let config = format!("{ALWAYS}max_pending = 2\n");
-    let daemon = Daemon::with_config(&config);
+    let daemon = Daemon::with_config(&format!("{ALWAYS}max_pending = 2\n"));
     let first = request_approval(&daemon.socket, "alice", "1");
     request_approval(&daemon.socket, "bob", "2");
     let result = calculate(&daemon.socket, "carol", "3", "");
@@ -419,9 +389,8 @@ fn g3_a_rate_limited_call_does_not_use_its_approval() {
     assert_eq!(calculate(socket, "alice", "1", "")["success"], true);
     let limited = calculate(socket, "alice", "2", "");
     assert_eq!(limited["error_code"], "rate_limited");
-    let open = socket
-        .get("/api/v1/approvals?status=approved&limit=1")
-        .json();
+    let target = "/api/v1/approvals?status=approved&limit=1";
+    let open = socket.get(target).json();
     assert_eq!(open["approvals"][0]["status"], "approved");
     assert_eq!(logged(socket), ["error", "pending", "success"]);
 }
@@ -433,10 +402,8 @@ fn l1_approvers_see_no_credentials() {
     let reply = daemon.post("/api/v1/tools/execute/calculator", body);
     let id = approval_id(&reply.json()["result"]);
     let shown = show(&daemon.socket, &id);
-    assert_eq!(
-        shown["arguments"]["api_key"],
-        "[redacted: string, 7 characters]"
-    );
+    let redacted = "[redacted: string, 7 characters]";
+    assert_eq!(shown["arguments"]["api_key"], redacted);
     std::thread::sleep(Duration::from_millis(50));
     assert_lacks!(daemon.log(), "hunter2");
 }
@@ -475,11 +442,8 @@ fn f4_only_the_record_of_the_first_call_is_pending() {
     for key in ["one", "two"] {
         let headers = format!("x-pillion-user: alice\r\nidempotency-key: {key}\r\n");
         let reply = daemon.post_with(target, &headers, body.as_bytes());
-        assert_eq!(
-            approval_id(&reply.json()["result"]),
-            id,
-            "one question for all"
-        );
+        // All calls share one approval.
+        assert_eq!(approval_id(&reply.json()["result"]), id);
     }
     assert_eq!(logged(&daemon.socket), ["error", "error", "pending"]);
     assert_eq!(decide(&daemon.socket, &id, "deny").status, 200);
@@ -518,10 +482,8 @@ fn f4_of_calls_that_wait_for_one_approval_the_one_that_runs_is_recorded() {
                 }
                 callers.iter().all(|caller| caller.is_finished())
             });
-            let callers = callers.into_iter();
-            callers
-                .map(|caller| caller.join().unwrap()["result"].clone())
-                .collect::<Vec<_>>()
+            let ended = callers.into_iter().map(|caller| caller.join().unwrap());
+            ended.map(|it| it["result"].clone()).collect::<Vec<_>>()
         });
         let mut succeeded = 0;
         for result in &results {

@@ -275,10 +275,8 @@ fn rejected(what: &str, command: &mut Command) -> Output {
         .unwrap();
     let error = stderr(&output);
     assert!(!output.status.success(), "{what}: {error}");
-    assert!(
-        error.contains("pillion: ") || error.starts_with("error: "),
-        "{what}: {error}"
-    );
+    let is_reported = error.contains("pillion: ") || error.starts_with("error: ");
+    assert!(is_reported, "{what}: {error}");
     assert!(!error.contains("Listening on"), "{what}: {error}");
     output
 }
@@ -361,17 +359,13 @@ fn no_command_starts_with_a_configuration_that_cannot_be_read_again() {
         let what = format!("{arguments:?} with an empty path");
         rejected(&what, &mut reader(arguments, Path::new(""), files.path()));
         let mut command = pillion(arguments);
-        rejected(
-            &what,
-            command.env("PILLION_CONFIG", "").stdin(Stdio::null()),
-        );
+        command.env("PILLION_CONFIG", "").stdin(Stdio::null());
+        rejected(&what, &mut command);
         let config = files.path().join("good.toml");
         fs::write(&config, CLOSED).unwrap();
         let mut twice = reader(arguments, &config, files.path());
-        rejected(
-            &format!("{arguments:?} twice"),
-            twice.arg("--config").arg(&config),
-        );
+        twice.arg("--config").arg(&config);
+        rejected(&format!("{arguments:?} twice"), &mut twice);
     };
     READERS.into_iter().for_each(empty);
 }
@@ -395,9 +389,8 @@ impl ClosedSidecar {
         let applied = || self.daemon.count_logged("Reloaded the configuration");
         let before = rejected() + applied();
         self.daemon.signal(Signal::SIGHUP);
-        eventually("the sidecar has read the file", || {
-            rejected() + applied() > before
-        });
+        let is_read = || rejected() + applied() > before;
+        eventually("the sidecar has read the file", is_read);
         applied()
     }
 
@@ -515,14 +508,11 @@ fn a_configuration_without_a_last_line_break_is_reported_at_a_start() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("pillion.toml");
     fs::write(&config, CLOSED.trim_end()).unwrap();
-    let output = reader(&["check"], &config, directory.path())
-        .output()
-        .unwrap();
+    let mut check = reader(&["check"], &config, directory.path());
+    let output = check.output().unwrap();
     assert!(output.status.success());
-    assert_contains!(
-        stderr(&output),
-        "pillion.toml: the last line has no line break"
-    );
+    let warning = "pillion.toml: the last line has no line break";
+    assert_contains!(stderr(&output), warning);
 }
 
 #[test]
@@ -564,11 +554,8 @@ fn a_variable_restricts_a_tool_whose_name_has_capital_letters() {
          [tools.crm_getall]\nrequire_approval = \"always\"\n\
          [tools.crm_missing]\nrequire_approval = \"always\"\n"
     );
-    let variable = (
-        "PILLION__TOOLS__CRM_DELETEUSERBYID__REQUIRE_APPROVAL",
-        "always",
-    );
-    let daemon = Daemon::with_variables(&toml, &[variable]);
+    let name = "PILLION__TOOLS__CRM_DELETEUSERBYID__REQUIRE_APPROVAL";
+    let daemon = Daemon::with_variables(&toml, &[(name, "always")]);
     let target = "/api/v1/tools/execute/crm_deleteUserById";
     let response = daemon.post(target, "{}").json();
     assert_json!(response["result"]["error_code"], "approval_required");
@@ -608,12 +595,10 @@ fn an_unusable_new_key_is_named_with_what_to_do() {
     }
     let path = directory.path().display();
     let toml = format!("[store]\nlocation = \"{path}/p.db\"\n[vault]\nkey_file = \"{path}/key\"\n");
-    fs::write(at("pillion.toml"), toml).unwrap();
+    let config = at("pillion.toml");
+    fs::write(&config, toml).unwrap();
     let mut command = pillion(&["vault", "rotate", "--socket"]);
-    command
-        .arg(at("none"))
-        .arg("--config")
-        .arg(at("pillion.toml"));
+    command.arg(at("none")).arg("--config").arg(config);
     let error = stderr(&rejected("an empty key.new", &mut command));
     let named = at("key.new").display().to_string();
     assert_contains!(error, &named, "remove the file");
@@ -623,10 +608,8 @@ fn an_unusable_new_key_is_named_with_what_to_do() {
 fn a_bad_configuration_is_rejected_at_once() {
     // A FIFO without a writer must not block the reload of later files.
     let sidecar = ClosedSidecar::start();
-    put(
-        &sidecar.config,
-        &Bad::Made(|path| mkfifo(path, Mode::S_IRWXU).unwrap()),
-    );
+    let pipe = Bad::Made(|path| mkfifo(path, Mode::S_IRWXU).unwrap());
+    put(&sidecar.config, &pipe);
     let since = Instant::now();
     assert_eq!(sidecar.reload(), 0);
     assert!(since.elapsed() < Duration::from_secs(10));

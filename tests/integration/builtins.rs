@@ -78,10 +78,8 @@ fn h3_mocks_can_be_called_by_their_aliases() {
         assert_eq!(results.map(Vec::len), Some(10), "{response}");
     }
     let output = daemon.run(&["tools", "call", "get_weather", "{\"location\": \"London\"}"]);
-    assert_eq!(
-        stdout(&output),
-        "London: 59.0 °F, Partly Cloudy, humidity 65 %, wind 12 km/h\n"
-    );
+    let expected = "London: 59.0 °F, Partly Cloudy, humidity 65 %, wind 12 km/h\n";
+    assert_eq!(stdout(&output), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,10 +152,8 @@ fn d7_a_provider_without_its_key_is_an_error_at_start() {
     );
     assert!(!output.status.success());
     let error = stderr(&output);
-    assert_contains!(
-        error,
-        "set the environment variable BRAVE_SEARCH_API_KEY or api_key_env"
-    );
+    let expected = "set the environment variable BRAVE_SEARCH_API_KEY or api_key_env";
+    assert_contains!(error, expected);
 }
 
 #[test]
@@ -214,10 +210,8 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     // The error for a provider without keys differs from that for an unknown tool.
     let set_key = |tool: &str| stderr(&daemon.run(&["tools", "set-key", tool]));
     assert_contains!(set_key("nope"), "no built-in tool 'nope'");
-    assert_contains!(
-        set_key("get_weather"),
-        "set tools.get_weather.provider (openweathermap)"
-    );
+    let expected = "set tools.get_weather.provider (openweathermap)";
+    assert_contains!(set_key("get_weather"), expected);
     // Other services do not receive the key.
     reload(&daemon, &config("google"));
     without(&daemon);

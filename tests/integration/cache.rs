@@ -52,10 +52,8 @@ fn i3_a_cached_result_of_a_server_is_complete_for_mcp_clients() {
     let first = ask(&daemon.socket, "tools/call", params.clone());
     let second = ask(&daemon.socket, "tools/call", params);
     assert_eq!(server.count("tools/call"), 1);
-    assert_eq!(
-        first["result"]["structuredContent"],
-        json!({"echo": {"a": 1}})
-    );
+    let expected = json!({"echo": {"a": 1}});
+    assert_eq!(first["result"]["structuredContent"], expected);
     assert_eq!(first, second);
 }
 

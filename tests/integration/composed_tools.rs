@@ -277,8 +277,6 @@ fn p_the_tool_of_a_step_may_be_registered_later() {
     let client = daemon.client();
     let response = client.execute("x", &json!({}), &caller).unwrap();
     let response = serde_json::to_value(response).unwrap();
-    assert_json!(
-        response["result"]["error"],
-        json!("Step 'a': Unknown tool: not_yet")
-    );
+    let expected = json!("Step 'a': Unknown tool: not_yet");
+    assert_json!(response["result"]["error"], expected);
 }

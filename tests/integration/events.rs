@@ -115,10 +115,8 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
             (&json!("far"), &json!(status))
         );
     }
-    assert_eq!(
-        listener.expect("tools.changed").data["added"],
-        json!(["far_echo"])
-    );
+    let expected = json!(["far_echo"]);
+    assert_eq!(listener.expect("tools.changed").data["added"], expected);
     let mut changed = echo;
     changed["description"] = json!("Another");
     server.set_tools(json!([changed, {"name": "new", "inputSchema": {"type": "object"}}]));

@@ -232,10 +232,8 @@ fn schemas_are_checked_without_a_registration() {
     assert_eq!(check("string").json()["success"], true);
     let problem = check("money").json();
     let detail = problem["detail"].text();
-    assert_starts_with!(
-        detail,
-        "Tool 't': Invalid JSON Schema at '/properties/a/type"
-    );
+    let expected = "Tool 't': Invalid JSON Schema at '/properties/a/type";
+    assert_starts_with!(detail, expected);
 }
 
 #[test]
@@ -274,10 +272,8 @@ fn the_id_of_a_running_execution_is_rejected() {
     for _ in 0..3 {
         php.execute(1, &calls);
         let error = php.read_other();
-        assert_eq!(
-            error["error"]["message"],
-            "The id 1 is used by an execution that has not ended"
-        );
+        let expected = "The id 1 is used by an execution that has not ended";
+        assert_eq!(error["error"]["message"], expected);
     }
     php.respond(&request, &json!("Hello"));
     assert_eq!(php.results(1, 1)[0]["result"], "Hello");

@@ -116,10 +116,8 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
     assert_eq!(execute(&daemon, "far_sum", &sum)["data"], "42");
     reload(&daemon, &declared("timeout_ms = 0"));
     let ready = daemon.get("/readyz").json();
-    assert_contains!(
-        ready["last_reload"]["error"].text(),
-        "http_tools[0].timeout_ms: "
-    );
+    let expected = "http_tools[0].timeout_ms: ";
+    assert_contains!(ready["last_reload"]["error"].text(), expected);
     reload(&daemon, "# No settings.\n");
     let gone = daemon.post("/api/v1/tools/execute/far_sum", sum.to_string());
     assert_eq!(gone.json()["error_code"], "not_found");

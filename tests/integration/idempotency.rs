@@ -20,11 +20,8 @@ fn is_replayed(reply: &Reply) -> bool {
 }
 
 fn config(server: &McpServer, timeout_ms: u32) -> String {
-    server_entry(
-        "far",
-        &server.url,
-        &format!("[executor]\ntimeout_ms = {timeout_ms}"),
-    )
+    let more = format!("[executor]\ntimeout_ms = {timeout_ms}");
+    server_entry("far", &server.url, &more)
 }
 
 /// Starts a server and a daemon that has listed the server's tools.
@@ -44,12 +41,8 @@ fn start_with(more: &str, timeout_ms: u32) -> (McpServer, Daemon) {
 fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let (server, mut daemon) = start(5_000);
     let arguments = json!({"a": 1, "b": 2});
-    let first = post(
-        &daemon.socket,
-        ECHO,
-        "idempotency-key: \"k-1\"\r\n",
-        &arguments,
-    );
+    let quoted = "idempotency-key: \"k-1\"\r\n";
+    let first = post(&daemon.socket, ECHO, quoted, &arguments);
     assert_eq!(first.status, 200);
     assert!(!is_replayed(&first), "{}", first.head);
     // A request without quotes around the key and with arguments in another order is the same
@@ -89,12 +82,8 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
         assert_eq!(rejected.json()["result"]["error_code"], "invalid_input");
         assert!(!is_replayed(&rejected));
     }
-    let right = post(
-        &daemon.socket,
-        CALCULATOR,
-        key,
-        &json!({"expression": "1+1"}),
-    );
+    let valid = json!({"expression": "1+1"});
+    let right = post(&daemon.socket, CALCULATOR, key, &valid);
     assert_eq!(right.json()["result"]["success"], true);
 
     let time = "/api/v1/tools/execute/get_time";
@@ -106,13 +95,9 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
         assert!(!is_replayed(&rejected));
     }
     // A call of an unknown tool has not run, so its key stays free.
+    let nope = "/api/v1/tools/execute/nope";
     for _ in 0..2 {
-        let unknown = post(
-            &daemon.socket,
-            "/api/v1/tools/execute/nope",
-            key,
-            &json!({}),
-        );
+        let unknown = post(&daemon.socket, nope, key, &json!({}));
         assert_eq!(unknown.json()["error_code"], "not_found");
     }
 }
@@ -176,9 +161,8 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     assert_eq!(metadata["interrupted"], true, "{}", after.json());
     assert_eq!(server.count("tools/call"), 1);
     let id = after.json()["result"]["metadata"]["record_id"].clone();
-    eventually("the call log has the outcome", || {
-        next.record(&id)["status"] == "interrupted"
-    });
+    let is_recorded = || next.record(&id)["status"] == "interrupted";
+    eventually("the call log has the outcome", is_recorded);
 }
 
 #[test]
@@ -194,16 +178,10 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
         for (target, key, body) in [(ECHO, "ran", json!({})), (CALCULATOR, "waits", sum())] {
             let key = format!("idempotency-key: {key}\r\n");
             let reply = post(&last.socket, target, &key, &body);
-            assert_eq!(
-                reply.status, 409,
-                "the first sidecar finishes it: {}",
-                reply.head
-            );
+            // The first sidecar finishes the call.
+            assert_eq!(reply.status, 409, "{}", reply.head);
         }
-        let count = |status: &str| {
-            let query = format!("?status={status}");
-            last.recorded(&query).len()
-        };
+        let count = |status: &str| last.recorded(&format!("?status={status}")).len();
         assert_eq!([count("running"), count("interrupted")], [1, 0]);
         drop(daemon);
         let reply = post(&last.socket, ECHO, "idempotency-key: ran\r\n", &json!({}));
@@ -237,20 +215,13 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     assert_eq!(reply.json()["result"]["data"]["result"], 42);
 }
 
-/// Sends a request with a key, and disconnects as soon as `is_sent` returns true.
-fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut() -> bool) {
-    let key = format!("idempotency-key: {key}\r\n");
-    let _caller = socket.begin("POST", target, &key, "{}");
-    eventually("the request is there", is_sent);
-}
-
 #[test]
 fn requests_that_continue_after_a_disconnect_are_limited() {
     let (server, daemon) = start_with("[http]\nmax_detached = 1\n", 10_000);
     server.set_mood(Mood::Asleep);
-    send_and_hang_up(&daemon.socket, ECHO, "gone", || {
-        server.count("tools/call") == 1
-    });
+    let caller = begin(&daemon, ECHO, "gone", &json!({}));
+    eventually("the request is there", || server.count("tools/call") == 1);
+    drop(caller);
     let mut keys = 0..;
     let mut response = || {
         let key = format!("idempotency-key: k-{}\r\n", keys.next().unwrap());
@@ -367,18 +338,15 @@ fn begin(daemon: &Daemon, target: &str, key: &str, body: &Value) -> UnixStream {
 /// with the key `waits` waits.
 fn one_runs_and_one_waits(timeout_ms: u32) -> (McpServer, Daemon, [UnixStream; 2]) {
     let server = McpServer::echo();
-    let daemon = Daemon::with_variables(
-        &config(&server, timeout_ms),
-        &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
-    );
+    let limit = [("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")];
+    let daemon = Daemon::with_variables(&config(&server, timeout_ms), &limit);
     daemon.tools();
     server.set_mood(Mood::Asleep);
     let running = begin(&daemon, ECHO, "ran", &json!({}));
     eventually("the first runs", || server.count("tools/call") == 1);
     let waiting = begin(&daemon, CALCULATOR, "waits", &sum());
-    eventually("the second waits", || {
-        daemon.get("/api/v1/status").json()["calls"]["queued"] == 1
-    });
+    let is_queued = || daemon.get("/api/v1/status").json()["calls"]["queued"] == 1;
+    eventually("the second waits", is_queued);
     (server, daemon, [running, waiting])
 }
 
@@ -395,20 +363,16 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     // The call has not run, so the key is free.
     let none_runs = json!({"calls": [wrong]});
     let rejected = post(&daemon.socket, BATCH, key, &none_runs).json();
-    assert_json!(
-        rejected["results"][0]["result"]["error_code"],
-        "invalid_input"
-    );
+    let result = &rejected["results"][0]["result"];
+    assert_eq!(result["error_code"], "invalid_input", "{rejected}");
     let first = post(&daemon.socket, BATCH, key, &batch);
     assert!(!is_replayed(&first), "{}", first.head);
     let results = first.json()["results"].clone();
     assert_json!(results[0]["result"]["success"], true);
     assert_eq!(results[1]["result"]["error_code"], "invalid_input");
     assert_eq!(results[2]["error_code"], "not_found");
-    for sent in [
-        &none_runs,
-        &json!({"calls": batch["calls"], "mode": "sequential"}),
-    ] {
+    let sequential = json!({"calls": batch["calls"], "mode": "sequential"});
+    for sent in [&none_runs, &sequential] {
         assert_eq!(post(&daemon.socket, BATCH, key, sent).status, 422, "{sent}");
     }
     let single = post(&daemon.socket, ECHO, key, &json!({"a": 1, "b": 2}));
@@ -431,10 +395,7 @@ fn an_empty_batch_with_a_key_has_an_empty_response() {
     let batch = json!({"calls": []});
     for _ in 0..2 {
         let reply = post(&daemon.socket, BATCH, "idempotency-key: none\r\n", &batch);
-        assert_eq!(
-            (reply.status, reply.json()["total"].clone()),
-            (200, json!(0))
-        );
+        assert_eq!(reply.expect(200)["total"], 0);
     }
 }
 

@@ -33,9 +33,9 @@ async fn e10_eight_mebibytes_pass_byte_for_byte_in_every_interface() {
     );
     assert!(result.len() > 8 * MIB && result.len() < 16 * MIB);
     let response = result.clone();
-    let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/call", move |_| Reply::raw_result(&response))
-        .start();
+    let server = FakeMcp::start_with(Dialect::StreamableJson, "tools/call", move |_| {
+        Reply::raw_result(&response)
+    });
     // Results are offloaded to files only if configured.
     let daemon = Daemon::with_config(&server_entry("far", &server.url, ""));
     // REST embeds the result in its own response, with the same values in the same order.

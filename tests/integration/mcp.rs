@@ -30,7 +30,8 @@ mod transports;
 mod websocket;
 
 use pillion_mcp_client::{
-    ErrorClass, McpClient, McpError, McpErrorKind, ServerConfig, SubscriptionFilter, TransportKind,
+    ErrorClass, McpClient, McpError, McpErrorKind, RequestOptions, ServerConfig,
+    SubscriptionFilter, TransportKind,
 };
 use pillion_testkit::{Endpoint, Recorded, Recorder, Reply};
 use serde_json::value::RawValue;
@@ -108,6 +109,13 @@ async fn roll_error(url: &str, transport: TransportKind) -> McpError {
     roll(&client(url, transport)).await.unwrap_err()
 }
 
+/// Makes a call with this timeout, which has to fail.
+async fn roll_within(client: &McpClient, timeout: Duration) -> McpError {
+    let options = RequestOptions::default().timeout(timeout);
+    let call = client.call_tool_with_options("roll", &(), &options);
+    call.await.unwrap_err()
+}
+
 /// Makes this many calls at once, all of which have to succeed.
 async fn roll_at_once(client: &McpClient, count: usize) {
     let calls: Vec<_> = (0..count)
@@ -162,6 +170,16 @@ struct Failure {
 }
 
 impl Failure {
+    const fn internal(text: &'static str, kind: fn(&McpErrorKind) -> bool) -> Self {
+        let class = ErrorClass::Internal;
+        Self { class, text, kind }
+    }
+
+    const fn unavailable(text: &'static str, kind: fn(&McpErrorKind) -> bool) -> Self {
+        let class = ErrorClass::Unavailable;
+        Self { class, text, kind }
+    }
+
     fn check(&self, error: &McpError, case: &str) {
         assert!((self.kind)(error.kind()), "{case}: {error:?}");
         assert_eq!(error.class(), self.class, "{case}");

@@ -135,10 +135,8 @@ fn a_server_added_at_run_time_takes_the_names_with_its_prefix() {
     send("POST", "/shop/reconnect", &Value::Null);
     assert_eq!(refund(), None);
     let log = daemon.log();
-    assert_contains!(
-        log,
-        "the name shop_admin_refund belongs to MCP server `shop_admin`"
-    );
+    let expected = "the name shop_admin_refund belongs to MCP server `shop_admin`";
+    assert_contains!(log, expected);
     send("DELETE", "/shop_admin", &Value::Null);
     eventually("the name is free", || refund().as_deref() == Some("shop"));
 }

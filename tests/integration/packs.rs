@@ -99,29 +99,20 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     let again = session.ask("resources/list", json!({}));
     let resources = &listed["result"]["resources"];
     assert_eq!(again["result"]["resources"], *resources);
-    let uris: Vec<_> = resources
-        .items()
-        .iter()
-        .map(|entry| entry["uri"].text())
-        .collect();
-    assert_eq!(
-        uris,
-        [
-            "metrics://counters",
-            "transcript://scene/cave",
-            "scene://cave",
-            "events://orchestrator",
-            "logs://app",
-        ]
-    );
+    let expected = [
+        "metrics://counters",
+        "transcript://scene/cave",
+        "scene://cave",
+        "events://orchestrator",
+        "logs://app",
+    ];
+    assert_eq!(resources.texts("uri"), expected);
     let latest = resources[1]["description"].text();
     assert_ends_with!(latest, ": Aria: line 20");
     let listed = ask(&daemon.socket, "resources/templates/list", json!({}));
     let templates = listed["result"]["resourceTemplates"].items();
-    assert_eq!(
-        templates[0]["uriTemplate"],
-        "transcript://scene/{id}{?limit}"
-    );
+    let template = &templates[0]["uriTemplate"];
+    assert_eq!(template, "transcript://scene/{id}{?limit}");
 
     let uri = "transcript://scene/cave";
     let transcript = read(&daemon, uri);
@@ -203,10 +194,8 @@ fn k2_streams_resume_and_end_with_the_sidecar() {
         let stream = &streams["streams"][position];
         (stream["name"].clone(), stream["uri"].clone())
     };
-    assert_eq!(
-        named(0),
-        (json!("orchestrator"), json!("events://orchestrator"))
-    );
+    let orchestrator = (json!("orchestrator"), json!("events://orchestrator"));
+    assert_eq!(named(0), orchestrator);
     assert_eq!(named(1), (json!("app"), json!("logs://app")));
     let open = |last_id: Option<&str>| {
         let header = |id| format!("last-event-id: {id}\r\n");
@@ -251,15 +240,13 @@ fn m1_the_counters_of_the_pack_are_in_the_metrics() {
     execute(&daemon, "orchestrate_action", action);
     let counters = read(&daemon, "metrics://counters?prefix=llm.");
     let names: Vec<_> = counters.as_object().unwrap().keys().collect();
-    assert_eq!(
-        names,
-        [
-            "llm.defense.rejected",
-            "llm.parse.failed",
-            "llm.request.enqueued",
-            "llm.response.received",
-        ]
-    );
+    let expected = [
+        "llm.defense.rejected",
+        "llm.parse.failed",
+        "llm.request.enqueued",
+        "llm.response.received",
+    ];
+    assert_eq!(names, expected);
     let metrics = daemon.get("/metrics").body;
     let metrics = String::from_utf8(metrics).unwrap();
     for line in [
@@ -267,16 +254,13 @@ fn m1_the_counters_of_the_pack_are_in_the_metrics() {
         "pillion_tabletop_orchestrator_format_sent_total 0",
         "pillion_tabletop_orchestrator_action_rejected_total 1",
     ] {
-        assert!(
-            metrics.lines().any(|found| found == line),
-            "{line}\n{metrics}"
-        );
+        let is_shown = metrics.lines().any(|found| found == line);
+        assert!(is_shown, "{line}\n{metrics}");
     }
     eventually("the line is in the log", || {
         let log = daemon.log();
-        let line = log
-            .lines()
-            .find(|line| line.contains("An action was rejected"));
+        let mut lines = log.lines();
+        let line = lines.find(|line| line.contains("An action was rejected"));
         line.is_some_and(|line| {
             let line: Value = serde_json::from_str(line).unwrap();
             let spans = line["spans"].to_string();
@@ -287,16 +271,19 @@ fn m1_the_counters_of_the_pack_are_in_the_metrics() {
     });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d9_an_action_is_narrated_by_the_configured_model() {
+/// Returns the response of a model that narrates a leap.
+fn leap() -> String {
     let response = json!({
         "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
         "narration": "You leap over the gap.",
     });
-    let llm = FakeLlm::start([LlmResponse::text(&format!(
-        "Here:\n```json\n{response}\n```"
-    ))])
-    .await;
+    response.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d9_an_action_is_narrated_by_the_configured_model() {
+    let text = format!("Here:\n```json\n{}\n```", leap());
+    let llm = FakeLlm::start([LlmResponse::text(&text)]).await;
     let more = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n");
     let daemon = Daemon::with_config(&chat::config(&llm, &more));
     let action = || json!({"scene_id": "s1", "player_msg": "I leap", "rng_seed": 7});
@@ -310,12 +297,7 @@ async fn d9_an_action_is_narrated_by_the_configured_model() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
-    let response = json!({
-        "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
-        "narration": "You leap over the gap.",
-    });
-    let responses = [LlmResponse::text(&response.to_string())];
-    let llm = FakeLlm::start(responses).await;
+    let llm = FakeLlm::start([LlmResponse::text(&leap())]).await;
     let daemon = Daemon::with_config("");
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
@@ -397,10 +379,8 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     let remove = |path: &str| daemon.send("DELETE", path, "", b"");
     let uri = "H%C3%B6hle%207%2Fb%3F%2541";
     let removed = remove(&format!("{scenes}/{uri}"));
-    assert_eq!(
-        removed.expect(200),
-        json!({"success": true, "removed": odd})
-    );
+    let response = json!({"success": true, "removed": odd});
+    assert_eq!(removed.expect(200), response);
     for gone in [
         &format!("{scenes}/{uri}"),
         "/api/v1/packs/tabletop/characters/cave",
@@ -419,22 +399,14 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     }
     let bad = daemon.get(&format!("{scenes}?limit=0"));
     assert_eq!(bad.status, 400);
-    let unread = ask(
-        &daemon.socket,
-        "resources/read",
-        json!({"uri": format!("transcript://scene/{uri}")}),
-    );
+    let params = json!({"uri": format!("transcript://scene/{uri}")});
+    let unread = ask(&daemon.socket, "resources/read", params);
     assert_json!(unread["error"]["code"], -32602);
     // The removal frees space, and removed entries stay removed.
     say(&daemon, "attic", "Hello");
     let daemon = daemon.restart();
     let page = daemon.get(scenes).json();
-    let names: Vec<_> = page["items"]
-        .items()
-        .iter()
-        .map(|scene| scene["name"].text())
-        .collect();
-    assert_eq!(names, ["attic", "cave", "hall"]);
+    assert_eq!(page["items"].texts("name"), ["attic", "cave", "hall"]);
 }
 
 #[test]
@@ -450,33 +422,25 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     let rejected = daemon.post(path, one_more.to_string()).json();
     assert_json!(rejected["result"]["success"], false);
 
-    assert_contains!(
-        stdout(&packs(&daemon, &["list"])),
-        "scenes 2/2, characters 1/500"
-    );
+    let list = stdout(&packs(&daemon, &["list"]));
+    assert_contains!(list, "scenes 2/2, characters 1/500");
     let json = stdout_json(&packs(&daemon, &["list", "--json"]));
     assert_eq!(json["packs"][0]["stored_items"][0]["count"], 2);
     let page = packs(&daemon, &["show", "tabletop", "scenes", "--limit", "1"]);
-    assert_contains!(
-        stdout(&page),
-        "H\u{f6}hle 7/b  messages=1  last_message_at=2"
-    );
+    let row = "H\u{f6}hle 7/b  messages=1  last_message_at=2";
+    assert_contains!(stdout(&page), row);
     assert_contains!(stderr(&page), "--after 'H\u{f6}hle 7/b'");
     let after = ["show", "tabletop", "scenes", "--after", "H\u{f6}hle 7/b"];
     let page = packs(&daemon, &after);
-    assert!(
-        stdout(&page).contains("cave") && stderr(&page).is_empty(),
-        "{page:?}"
-    );
+    assert_contains!(stdout(&page), "cave");
+    assert_eq!(stderr(&page), "");
     let characters = stdout(&packs(&daemon, &["show", "tabletop", "characters"]));
     assert_contains!(characters, "Aria Stone  description=A thief");
 
     let scene = ["remove", "tabletop", "scenes", "H\u{f6}hle 7/b"];
     let removed = packs(&daemon, &scene);
-    assert_eq!(
-        stdout(&removed).trim(),
-        "H\u{f6}hle 7/b: removed from tabletop scenes"
-    );
+    let expected = "H\u{f6}hle 7/b: removed from tabletop scenes";
+    assert_eq!(stdout(&removed).trim(), expected);
     let error = failure(&packs(&daemon, &scene), 1);
     assert_contains!(error, "stores no entry 'H\u{f6}hle 7/b'");
     let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];

@@ -78,10 +78,8 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     assert_eq!(table.lines().count(), 2, "{table}");
     assert_contains!(table, "changed", "change the text direction");
     let difference = stdout(&pins(&daemon, &["diff", "far", "echo"]));
-    assert_contains!(
-        difference,
-        "@ description\n- Says it again\n+ Says it again. First"
-    );
+    let expected = "@ description\n- Says it again\n+ Says it again. First";
+    assert_contains!(difference, expected);
     // Hidden characters are escaped.
     assert_contains!(difference, "evil.example\\u{202e}");
     let shown = daemon.get("/api/v1/pins/far/echo").json();
@@ -215,11 +213,8 @@ fn new_tools_wait_until_they_are_accepted() {
     let response = session.ask("tools/call", params);
     assert_json!(response["result"]["isError"], true);
 
-    assert_contains!(
-        stdout(&pins(&daemon, &["list", "--changed"])),
-        "forecast",
-        "new"
-    );
+    let table = stdout(&pins(&daemon, &["list", "--changed"]));
+    assert_contains!(table, "forecast", "new");
     let difference = stdout(&pins(&daemon, &["diff", "far", "forecast"]));
     assert_contains!(
         difference,
@@ -231,9 +226,8 @@ fn new_tools_wait_until_they_are_accepted() {
     success(&pins(&daemon, &["accept", "far", "forecast"]));
     eventually("the tool is offered", || is_offered(&daemon));
     // A second new tool waits as well, until the rule no longer applies.
-    server.set_tools(
-        json!([tool("One"), forecast(), {"name": "extra", "inputSchema": {"type": "object"}}]),
-    );
+    let extra = json!({"name": "extra", "inputSchema": {"type": "object"}});
+    server.set_tools(json!([tool("One"), forecast(), extra]));
     look_again(&daemon, &server);
     assert!(!daemon.offers("far_extra"));
     crate::reload::reload(&daemon, &config(&server, "pin = \"block\""));
@@ -258,9 +252,8 @@ fn ambiguous_members() -> Vec<String> {
             "x",
         ] {
             members.push(format!(r#""{member}":{value}"#));
-            members.push(format!(
-                r#""{member}":{{"title":{value},"taskSupport":{value}}}"#
-            ));
+            let object = format!(r#"{{"title":{value},"taskSupport":{value}}}"#);
+            members.push(format!(r#""{member}":{object}"#));
         }
         members.push(format!(r#""icons":[{{"src":"a:b","theme":{value}}}]"#));
         members.push(format!(r#""inputSchema":{{"type":"object","x":{value}}}"#));
@@ -333,11 +326,7 @@ fn fill_the_pins(rules: &str) {
     let pinned = daemon.get("/api/v1/pins").json()["pins"].items().len();
     assert!((30..45).contains(&pinned), "{pinned}");
     assert_contains!(daemon.log(), "The pins of an MCP server are full");
-    let offered = daemon.tool_names();
-    assert!(
-        !offered.contains(&"far_tool_2_14".to_owned()),
-        "{offered:?}"
-    );
+    assert!(!daemon.offers("far_tool_2_14"));
 }
 
 #[test]
@@ -365,10 +354,8 @@ fn hidden_text_in_a_definition_is_reported_in_the_list_and_the_log() {
         "description: an HTML comment",
     ];
     assert_eq!(echo.unwrap().warnings, expected);
-    assert_contains!(
-        daemon.log(),
-        "The definition of a tool contains hidden text"
-    );
+    let text = "The definition of a tool contains hidden text";
+    assert_contains!(daemon.log(), text);
     let calculator = list.tools.iter().find(|tool| tool.name == "calculator");
     assert!(calculator.unwrap().warnings.is_empty());
 }

@@ -68,10 +68,8 @@ async fn an_existing_directory_is_checked_and_not_changed() {
     assert_matches!(error, SocketError::GroupCannotEnter { .. });
     let unknown = SystemGroup::Name("no-such-group".to_owned());
     let error = Socket::bind(&path, Some(&unknown)).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "socket.group: there is no group 'no-such-group'"
-    );
+    let expected = "socket.group: there is no group 'no-such-group'";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[tokio::test]
@@ -179,10 +177,8 @@ async fn a_file_that_is_not_a_socket_is_not_removed() {
 async fn invalid_paths_are_rejected() {
     let long = format!("/tmp/{}", "x".repeat(103));
     let error = Socket::bind(Path::new(&long), None).await.unwrap_err();
-    assert_starts_with!(
-        error.to_string(),
-        "the socket path is 108 bytes long, but the system allows at most 107"
-    );
+    let expected = "the socket path is 108 bytes long, but the system allows at most 107";
+    assert_starts_with!(error.to_string(), expected);
     let error = Socket::bind(Path::new("/dev/null/s"), None)
         .await
         .unwrap_err();

@@ -25,10 +25,8 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
     assert_json!(rejected["error_code"], "unavailable");
     let ready = daemon.get("/readyz").expect(503);
     assert_eq!(ready["status"], "store_gone");
-    assert_contains!(
-        ready["store_error"].text(),
-        "pillion.db' was deleted or replaced"
-    );
+    let expected = "pillion.db' was deleted or replaced";
+    assert_contains!(ready["store_error"].text(), expected);
     daemon.wait_for_log("The store file is missing or was replaced");
     // Calls that fail in the same way do not fill the log.
     for _ in 0..300 {

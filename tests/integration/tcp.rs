@@ -133,11 +133,8 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     let hello = hello("2025-11-25", json!({}));
     let (status, head, body) = server.send("POST /mcp", &as_alice(APP, ACCEPT), &hello.to_string());
     assert_eq!(status, 200, "{body}");
-    let id = head
-        .lines()
-        .find_map(|line| line.strip_prefix("mcp-session-id: "))
-        .unwrap()
-        .to_owned();
+    let (_, rest) = head.split_once("mcp-session-id: ").unwrap();
+    let id = rest.lines().next().unwrap();
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     let say = |token: &str, request: &str, id: &str| {
         let headers = as_alice(token, &format!("{ACCEPT}mcp-session-id: {id}\r\n"));
@@ -148,7 +145,7 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
         let unknown = say(APP, request, "0192d5a0-0000-7000-8000-000000000000");
         assert_eq!(unknown.0, 404, "{}", unknown.1);
         for other in [RUNNER, HERS] {
-            assert_eq!(say(other, request, &id), unknown, "{request}");
+            assert_eq!(say(other, request, id), unknown, "{request}");
         }
     }
     // A caller over the socket may name any user, but cannot use a session that it did not open.
@@ -156,7 +153,7 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     let socket = &server.daemon.socket;
     let reply = socket.post_with("/mcp", &headers, ping.as_bytes());
     assert_eq!(reply.status, 404, "{reply:?}");
-    assert_eq!(say(APP, "POST /mcp", &id).0, 200);
+    assert_eq!(say(APP, "POST /mcp", id).0, 200);
 }
 
 #[test]
@@ -164,10 +161,8 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
     let server = Server::start("[approvals]\npolicy = \"always-ask\"\nelicit_from = \"all\"");
     let ask = |token: &str, more: Value| {
         let mut params = json!({"name": "calculator", "arguments": {"expression": "6 * 7"}});
-        params
-            .as_object_mut()
-            .unwrap()
-            .extend(more.as_object().cloned().unwrap());
+        let members = more.as_object().cloned().unwrap();
+        params.as_object_mut().unwrap().extend(members);
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {}}));
         let (_, _, body) = server.send("POST /mcp", &as_alice(token, &headers), &body.to_string());
         serde_json::from_str::<Value>(&body).unwrap()
@@ -180,10 +175,8 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
             "inputResponses": {"question": {"action": "accept", "content": {"decision": "approve"}}},
         })
     };
-    let unknown = ask(
-        APP,
-        response(&json!("pillion:0192d5a0-0000-7000-8000-000000000000")),
-    );
+    let unknown_state = json!("pillion:0192d5a0-0000-7000-8000-000000000000");
+    let unknown = ask(APP, response(&unknown_state));
     assert_json!(unknown["error"]["code"], -32602);
     let state = &pending["requestState"];
     for other in [RUNNER, HERS] {
@@ -197,11 +190,8 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
 fn l3_pages_of_other_origins_and_hosts_are_refused() {
     let server = Server::start("");
     let token = format!("authorization: Bearer {RUNNER}\r\n");
-    let (status, head, body) = server.send(
-        "GET /metrics",
-        &format!("host: evil.example\r\n{token}"),
-        "",
-    );
+    let headers = format!("host: evil.example\r\n{token}");
+    let (status, head, body) = server.send("GET /metrics", &headers, "");
     assert_eq!(status, 403, "{head}");
     assert_contains!(head, "application/problem+json");
     assert_contains!(body, "\"title\":\"Forbidden\"");
@@ -217,9 +207,8 @@ fn l3_a_configured_origin_may_use_mcp() {
     let (headers, body) = stateless("tools/list", json!({}), json!({}));
     let from = |origin: &str| {
         let headers = format!("origin: {origin}\r\n{headers}");
-        server
-            .reply(RUNNER, "POST /mcp", &headers, &body.to_string())
-            .status
+        let reply = server.reply(RUNNER, "POST /mcp", &headers, &body.to_string());
+        reply.status
     };
     assert_eq!(from("https://page.example"), 200);
     assert_eq!(from("http://localhost"), 200, "our own");
@@ -270,10 +259,8 @@ fn heads_that_are_too_long_or_have_too_many_headers_are_refused() {
     let many: String = (0..30).map(|n| format!("x-{n}: y\r\n")).collect();
     let many = format!("host: localhost\r\n{many}");
     assert_eq!(server.send("GET /healthz", &many, "").0, 431);
-    assert_eq!(
-        server.send("GET /healthz", "host: localhost\r\n", "").0,
-        200
-    );
+    let here = "host: localhost\r\n";
+    assert_eq!(server.send("GET /healthz", here, "").0, 200);
 }
 
 #[test]
@@ -284,9 +271,8 @@ fn a_client_that_never_reads_is_disconnected() {
         "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {READER}\r\n\r\n"
     );
     // Responses accumulate until all buffers are full.
-    stream
-        .set_write_timeout(Some(Duration::from_secs(1)))
-        .unwrap();
+    let timeout = Some(Duration::from_secs(1));
+    stream.set_write_timeout(timeout).unwrap();
     while stream.write_all(request.repeat(200).as_bytes()).is_ok() {}
     server.daemon.wait_for_log("the client stopped reading");
     let (_, _, metrics) = server.authorized(READER, "GET /metrics", "");

@@ -166,10 +166,8 @@ fn m1_one_trace_goes_from_the_request_through_the_call_to_the_server() {
         kinds,
         [SpanKind::Server, SpanKind::Internal, SpanKind::Client]
     );
-    assert_eq!(
-        server.last_meta()["traceparent"],
-        format!("00-{TRACE}-{}-01", upstream.id)
-    );
+    let expected = format!("00-{TRACE}-{}-01", upstream.id);
+    assert_eq!(server.last_meta()["traceparent"], expected);
     assert_eq!(http.attributes["http.response.status_code"], "200");
     assert_eq!(call.attributes["gen_ai.tool.name"], "far_echo");
     assert_eq!(call.attributes["gen_ai.operation.name"], "execute_tool");

@@ -37,10 +37,8 @@ fn f4_recorded_calls_survive_a_restart() {
         .map(|call| (call["user"].text(), call["status"].text()))
         .collect();
     assert_eq!(seen, [("bob", "error"), ("alice", "success")]);
-    assert_eq!(
-        found[1]["arguments"],
-        json!({"expression": "2 + 2", "api_key": "[redacted]"})
-    );
+    let expected = json!({"expression": "2 + 2", "api_key": "[redacted]"});
+    assert_eq!(found[1]["arguments"], expected);
     assert_eq!(found[1]["result"], json!("4"));
     assert_eq!(found[0]["errorCode"], json!("invalid_input"));
     assert_eq!(listed(&daemon, &["--user", "alice"]), found[1..]);

@@ -107,7 +107,7 @@ async fn e9_the_next_call_reconnects_to_a_restarted_server() {
         ("everything", json!({"message": "hi"})),
         ("mcp2-http", json!({"text": "hi"})),
     ] {
-        let Some(mut peer) = Peer::start(name) else {
+        let Some(mut peer) = Peer::new(name) else {
             return;
         };
         let sidecar = Sidecar::with_config(&detected_entry("far", &peer.url, ""));

@@ -101,10 +101,8 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     let facts = stdout_json(&called);
     assert_json!(facts["words"], 6);
     assert_eq!(facts["most_frequent"][0], json!(["be", 2]));
-    assert_contains!(
-        stdout(&host.tools(&["show", "text_facts"])),
-        "category    text\n"
-    );
+    let expected = "category    text\n";
+    assert_contains!(stdout(&host.tools(&["show", "text_facts"])), expected);
 
     let listed = ask(&host.daemon.socket, "tools/list", json!({}))["result"]["tools"].clone();
     let tool = listed

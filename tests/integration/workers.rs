@@ -83,6 +83,10 @@ fn workers(socket: &Path) -> Vec<Value> {
     list["workers"].items().clone()
 }
 
+fn in_flight(daemon: &Daemon) -> Value {
+    daemon.get("/api/v1/status").json()["calls"]["in_flight"].clone()
+}
+
 #[test]
 fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     let daemon = Daemon::start();
@@ -95,14 +99,10 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     });
     let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["text"], "Hello, Ann");
-    let listed = daemon.run(&["workers"]);
     let pid = std::process::id().to_string();
-    let listed = stdout(&listed);
-    let rows: Vec<Vec<_>> = listed
-        .lines()
-        .map(|row| row.split_whitespace().collect())
-        .collect();
-    assert_eq!(rows[1], ["1", "test", &pid, "ready", "1", "greet"]);
+    let listed = stdout(&daemon.run(&["workers"]));
+    let cells: Vec<_> = listed.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(cells, ["1", "test", &pid, "ready", "1", "greet"]);
     // Invalid arguments never reach the worker (C3).
     let response = call(&daemon.socket, "{}");
     assert_json!(response["result"]["error_code"], "invalid_input");
@@ -183,9 +183,8 @@ fn failures_of_a_worker_have_the_standard_codes() {
 fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls() {
     let daemon = Daemon::start();
     let mut dying = Worker::connect(&daemon.socket, &greet());
-    let socket = daemon.socket.clone();
     let started = Instant::now();
-    let caller = thread::spawn(move || greet_ann(&socket));
+    let caller = begin_call(&daemon);
     assert_eq!(dying.read().unwrap()["method"], "tools/call");
     drop(dying);
     let response = caller.join().unwrap();
@@ -194,9 +193,8 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
     // The tool of a worker that has disconnected stays for a while: a call waits for the next
     // worker.
     let caller = begin_call(&daemon);
-    eventually("no worker is connected", || {
-        workers(&daemon.socket).is_empty()
-    });
+    let is_alone = || workers(&daemon.socket).is_empty();
+    eventually("no worker is connected", is_alone);
     Worker::connect(&daemon.socket, &greet()).serve(|_| "Here I am".to_owned());
     assert_eq!(caller.join().unwrap()["result"]["text"], "Here I am");
 }
@@ -220,10 +218,10 @@ fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
 }
 
 /// Returns the names in the next `tools.changed` event of a stream.
-fn next_change(events: &mut EventStream) -> [Value; 3] {
+fn next_change(events: &mut EventStream) -> [String; 3] {
     let data = events.next().unwrap().data;
     assert_eq!(data["server"], Value::Null);
-    ["added", "changed", "removed"].map(|key| data[key].clone())
+    ["added", "changed", "removed"].map(|key| data[key].to_string())
 }
 
 #[test]
@@ -235,9 +233,8 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
     let caller = thread::spawn(move || {
         let headers = format!("traceparent: {parent}\r\n");
         let path = "/api/v1/tools/execute/greet";
-        socket
-            .post_with(path, &headers, br#"{"name": "Ada"}"#)
-            .status
+        let body = r#"{"name": "Ada"}"#;
+        socket.post_with(path, &headers, body).status
     });
     let call = loop {
         let line = worker.read().unwrap();
@@ -255,65 +252,38 @@ fn f5_added_and_removed_tools_of_workers_are_announced() {
     let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 100\n");
     let (mut events, _) = EventStream::from_now(&daemon.socket, "?types=tools");
     let worker = Worker::connect(&daemon.socket, &greet());
-    assert_eq!(
-        next_change(&mut events),
-        [json!(["greet"]), json!([]), json!([])]
-    );
+    assert_eq!(next_change(&mut events), [r#"["greet"]"#, "[]", "[]"]);
     // Another worker with the same tool changes nothing.
     let second = Worker::connect(&daemon.socket, &greet());
     let mut other = greet();
     other[0]["description"] = json!("Greets a person well");
     let third = Worker::connect(&daemon.socket, &other);
-    assert_eq!(
-        next_change(&mut events),
-        [json!([]), json!(["greet"]), json!([])]
-    );
+    assert_eq!(next_change(&mut events), ["[]", r#"["greet"]"#, "[]"]);
     drop(third);
-    assert_eq!(
-        next_change(&mut events),
-        [json!([]), json!(["greet"]), json!([])]
-    );
+    assert_eq!(next_change(&mut events), ["[]", r#"["greet"]"#, "[]"]);
     drop((worker, second));
-    assert_eq!(
-        next_change(&mut events),
-        [json!([]), json!([]), json!(["greet"])]
-    );
+    assert_eq!(next_change(&mut events), ["[]", "[]", r#"["greet"]"#]);
 }
 
 #[test]
 fn two_workers_run_calls_concurrently_and_more_calls_wait() {
     let daemon = Daemon::start();
-    let mut pair = [
-        Worker::connect(&daemon.socket, &greet()),
-        Worker::connect(&daemon.socket, &greet()),
-    ];
-    let socket = daemon.socket.clone();
-    let callers: Vec<_> = (0..4)
-        .map(|number| {
-            let socket = socket.clone();
-            thread::spawn(move || call(&socket, &format!("{{\"name\": \"{number}\"}}")))
-        })
-        .collect();
+    let mut pair = [(); 2].map(|()| Worker::connect(&daemon.socket, &greet()));
+    let callers = [0, 1, 2, 3].map(|number| {
+        let socket = daemon.socket.clone();
+        thread::spawn(move || call(&socket, &format!("{{\"name\": \"{number}\"}}")))
+    });
     // Both workers have a call before either has answered.
-    let first: Vec<_> = pair
-        .iter_mut()
-        .map(|worker| worker.read().unwrap())
-        .collect();
-    assert!(
-        workers(&daemon.socket)
-            .iter()
-            .all(|worker| worker["busy"] == true)
-    );
+    let first = pair.each_mut().map(|worker| worker.read().unwrap());
+    let all = workers(&daemon.socket);
+    assert!(all.iter().all(|worker| worker["busy"] == true));
     for (worker, call) in pair.iter_mut().zip(&first) {
         worker.respond_text(call, "first");
     }
     for worker in pair {
         worker.serve(|_| "second".to_owned());
     }
-    let mut texts: Vec<_> = callers
-        .into_iter()
-        .map(|caller| caller.join().unwrap()["result"]["text"].clone())
-        .collect();
+    let mut texts = callers.map(|caller| caller.join().unwrap()["result"]["text"].clone());
     texts.sort_by_key(ToString::to_string);
     assert_eq!(texts, ["first", "first", "second", "second"]);
 }
@@ -325,10 +295,8 @@ fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     tools[0]["timeoutMs"] = json!(300);
     let mut worker = Worker::connect(&daemon.socket, &tools);
     let response = greet_ann(&daemon.socket);
-    assert_json!(
-        response["result"]["error"],
-        "Tool 'greet' timed out after 0.3s"
-    );
+    let error = "Tool 'greet' timed out after 0.3s";
+    assert_json!(response["result"]["error"], error);
     let late = worker.read().unwrap();
     let cancelled = worker.read().unwrap();
     assert_eq!(cancelled["method"], "notifications/cancelled");
@@ -351,9 +319,8 @@ fn a_newer_definition_replaces_the_older_one() {
     new.respond_text(&reassigned, "new");
     assert_eq!(caller.join().unwrap()["result"]["text"], "new");
     drop(new);
-    eventually("the older one has its place back", || {
-        greet_ann(&daemon.socket)["result"]["text"] == "old"
-    });
+    let is_old = || greet_ann(&daemon.socket)["result"]["text"] == "old";
+    eventually("the older one has its place back", is_old);
 }
 
 #[test]
@@ -362,10 +329,7 @@ fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     let mut busy = Worker::connect(&daemon.socket, &greet());
     let callers = [1, 2].map(|_| begin_call(&daemon));
     let first = busy.read().unwrap();
-    eventually("the second waits", || {
-        let status = daemon.get("/api/v1/status").json();
-        status["calls"]["in_flight"] == 2
-    });
+    eventually("the second waits", || in_flight(&daemon) == 2);
     let mut careful = greet();
     careful[0]["requiresConfirmation"] = json!(true);
     let _careful = Worker::connect(&daemon.socket, &careful);
@@ -387,10 +351,7 @@ fn a_waiting_call_goes_to_the_older_worker_when_the_newer_one_dies() {
     let mut newer = Worker::connect(&daemon.socket, &newer);
     let callers = [1, 2].map(|_| begin_call(&daemon));
     newer.read().unwrap();
-    eventually("the second waits", || {
-        let status = daemon.get("/api/v1/status").json();
-        status["calls"]["in_flight"] == 2
-    });
+    eventually("the second waits", || in_flight(&daemon) == 2);
     older.serve(|_| "I am still here".to_owned());
     drop(newer);
     let mut responses = callers.map(|caller| caller.join().unwrap()["result"].clone());
@@ -405,10 +366,8 @@ fn a_draining_worker_gets_no_more_calls() {
     let mut draining = Worker::connect(&daemon.socket, &greet());
     draining.write(&json!({"jsonrpc": "2.0", "method": "worker/draining"}));
     draining.write(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
-    assert_eq!(
-        draining.read().unwrap(),
-        json!({"jsonrpc": "2.0", "id": "p", "result": {}})
-    );
+    let pong = json!({"jsonrpc": "2.0", "id": "p", "result": {}});
+    assert_eq!(draining.read(), Some(pong));
     Worker::connect(&daemon.socket, &greet()).serve(|_| "other".to_owned());
     for _ in 0..3 {
         let response = greet_ann(&daemon.socket);
@@ -435,22 +394,16 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
         json!({"name": "x", "tools": [tool]})
     };
     let a = json!({"name": "a", "description": "x"});
+    let used = tool("calculator", &object);
+    let twice = json!({"name": "x", "tools": [a, a]});
     for (registration, status, words) in [
-        (
-            tool("calculator", &object),
-            "409",
-            "'calculator' is already used",
-        ),
+        (used, "409", "'calculator' is already used"),
         (tool("not a name", &object), "400", "tools[0]"),
         (tool("t", &json!({"type": "string"})), "400", "type object"),
         (tool("t", &nonsense), "400", "'t'"),
         (json!({"name": "", "tools": greet()}), "400", "name"),
         (json!({"name": "x", "tools": []}), "400", "tools"),
-        (
-            json!({"name": "x", "tools": [a, a]}),
-            "400",
-            "two tools with the name 'a'",
-        ),
+        (twice, "400", "two tools with the name 'a'"),
         (slow(json!(-1)), "400", "cooldown"),
         (slow(json!(1e19)), "400", "cooldown"),
         (json!({"name": "x"}), "400", "registration"),
@@ -462,11 +415,8 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
     }
     let _only = Worker::connect(&daemon.socket, &greet());
     let (code, error) = rejected(json!({"name": "x", "tools": greet()}));
-    assert_eq!(
-        (code.as_str(), error.contains("max_workers")),
-        ("503", true),
-        "{error}"
-    );
+    assert_eq!(code, "503", "{error}");
+    assert_contains!(error, "max_workers");
     let list = daemon.get("/api/v1/tools/").json();
     assert_json!(list["total"], 7);
     let response = daemon.post("/api/v1/workers", "{}");
@@ -493,10 +443,8 @@ fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
         // The connection may be closed before everything is written.
         drop(writeln!(worker.0.writer, "{line}"));
         let response = caller.join().unwrap();
-        assert_eq!(
-            response["result"]["error_code"], "unavailable",
-            "{line}: {response}"
-        );
+        let code = &response["result"]["error_code"];
+        assert_eq!(code, "unavailable", "{line}: {response}");
         assert!(worker.read().is_none());
     }
     eventually("no worker is left", || workers(&daemon.socket).is_empty());
@@ -531,9 +479,8 @@ fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connecti
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    eventually("the worker is there", || {
-        !workers(&daemon.socket).is_empty()
-    });
+    let is_there = || !workers(&daemon.socket).is_empty();
+    eventually("the worker is there", is_there);
     let socket = daemon.socket.clone();
     let caller = thread::spawn(move || call(&socket, "{}"));
     let mut left = String::new();

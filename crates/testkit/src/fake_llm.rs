@@ -154,11 +154,8 @@ fn response_steps(dialect: LlmDialect, request: &Recorded, response: &LlmRespons
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
-        steps.push(Fault::response_with(
-            &rejection.status,
-            &headers,
-            &rejection.body,
-        ));
+        let step = Fault::response_with(&rejection.status, &headers, &rejection.body);
+        steps.push(step);
         return steps;
     }
     let body = request.json();
@@ -192,19 +189,15 @@ fn response_steps(dialect: LlmDialect, request: &Recorded, response: &LlmRespons
             steps.extend([Fault::Send(head.into_bytes()), Fault::Close]);
         }
         (false, Some(LlmFault::Endless)) => {
-            steps.extend([
-                Fault::head("application/json"),
-                Fault::Forever(b"[".repeat(1024)),
-            ]);
+            steps.push(Fault::head("application/json"));
+            steps.push(Fault::Forever(b"[".repeat(1024)));
         }
         (false, Some(LlmFault::Trickling(pause))) => {
             steps.push(Fault::head("application/json"));
             steps.extend(trickle(whole.as_bytes(), *pause));
             steps.push(Fault::Close);
         }
-        (false, Some(LlmFault::Error(error))) => {
-            steps.push(Fault::json(error.to_string()));
-        }
+        (false, Some(LlmFault::Error(error))) => steps.push(Fault::json(error.to_string())),
         (false, _) => steps.push(Fault::json(whole)),
     }
     steps
@@ -223,18 +216,15 @@ fn stream(steps: &mut Vec<Fault>, events: &[String], fault: Option<&LlmFault>) {
             let events = events.iter().filter(|data| *data != "[DONE]");
             steps.extend(events.map(|data| chunk(data)));
         }
-        Some(LlmFault::Truncated) => {
-            steps.extend(events[..half].iter().map(|data| chunk(data)));
-        }
+        Some(LlmFault::Truncated) => steps.extend(events[..half].iter().map(|data| chunk(data))),
         Some(LlmFault::Broken) => {
             steps.extend(events[..half].iter().map(|data| chunk(data)));
             steps.push(Fault::Close);
             return;
         }
         Some(LlmFault::Endless) => {
-            let again = chunk(&events[half.min(1)]);
-            let Fault::Send(again) = again else { return };
-            steps.push(Fault::Forever(again));
+            let event = format!("data: {}\n\n", events[half.min(1)]);
+            steps.push(Fault::Forever(self::chunk(event.as_bytes())));
             return;
         }
         Some(LlmFault::Trickling(pause)) => {
@@ -264,8 +254,7 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn trickle(bytes: &[u8], pause: Duration) -> impl Iterator<Item = Fault> + '_ {
-    let steps = bytes
+    bytes
         .iter()
-        .map(move |byte| [Fault::Send(vec![*byte]), Fault::Wait(pause)]);
-    steps.flatten()
+        .flat_map(move |byte| [Fault::Send(vec![*byte]), Fault::Wait(pause)])
 }

@@ -74,6 +74,19 @@ impl FakeMcp {
         Self::builder(dialect).start()
     }
 
+    /// Starts a server with this transport and one handler; see [`FakeMcpBuilder::on`].
+    ///
+    /// # Panics
+    /// If there is no free port, or if called outside a tokio runtime.
+    #[must_use]
+    pub fn start_with(
+        dialect: Dialect,
+        method: &str,
+        handler: impl Fn(&Value) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::builder(dialect).on(method, handler).start()
+    }
+
     /// Returns a builder for a server with this transport.
     ///
     /// # Panics

@@ -83,8 +83,8 @@ impl FakeOAuth {
     /// Starts the servers.
     ///
     /// # Panics
-    /// If there is no free port.
-    pub async fn start(rules: OAuthRules) -> Self {
+    /// If there is no free port, or if called outside a tokio runtime.
+    pub fn start(rules: OAuthRules) -> Self {
         let listener = TcpListener::from_std(crate::listen()).unwrap();
         let issuer = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State {

@@ -87,7 +87,7 @@ impl LyingServer {
     /// # Panics
     /// If there is no free port.
     pub async fn start(rules: OAuthRules) -> Self {
-        let honest = FakeOAuth::start(rules).await;
+        let honest = FakeOAuth::start(rules);
         let bind = || TcpListener::from_std(crate::listen()).unwrap();
         let (server_listener, hostile_listener) = (bind(), bind());
         let origin = |listener: &TcpListener| {

@@ -27,7 +27,7 @@ impl Peer {
     /// If there is no server of that name; if it does not start; or if it is not installed and
     /// `PILLION_REQUIRE_PEERS` is `1`.
     #[must_use]
-    pub fn start(name: &str) -> Option<Self> {
+    pub fn new(name: &str) -> Option<Self> {
         is_installed(name).then(|| {
             // If another process takes the port before the server does, the next port is tried.
             let started = (0..5).find_map(|_| Self::try_start(name, free_port()));
@@ -36,7 +36,7 @@ impl Peer {
     }
 
     /// Returns the program and arguments of a server with the stdio transport, for the caller to
-    /// run. Returns `None` as [`start`](Self::start) does.
+    /// run. Returns `None` as [`new`](Self::new) does.
     ///
     /// # Panics
     /// If there is no server of that name, or it has no stdio transport; or if it is not installed
@@ -155,6 +155,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "There is no server 'no-such-server'")]
     fn an_unknown_peer_is_an_error_and_not_skipped() {
-        let _ = Peer::start("no-such-server");
+        let _ = Peer::new("no-such-server");
     }
 }

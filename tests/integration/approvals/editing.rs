@@ -135,10 +135,8 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     for _ in 0..2 {
         let result = keyed();
         assert_json!(result["data"]["result"], 3);
-        assert_eq!(
-            result["metadata"]["approved_arguments"],
-            json!({"expression": "1 + 2"})
-        );
+        let expected = json!({"expression": "1 + 2"});
+        assert_eq!(result["metadata"]["approved_arguments"], expected);
     }
 }
 

@@ -28,10 +28,8 @@ fn g3_a_client_without_elicitation_receives_the_approval_id() {
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
     assert_eq!(result["isError"], true);
-    assert_eq!(
-        result["structuredContent"]["error"]["code"],
-        "approval_required"
-    );
+    let expected = "approval_required";
+    assert_eq!(result["structuredContent"]["error"]["code"], expected);
     let id = result["_meta"]["pillion/approval_id"].text();
     assert!(result["content"][0]["text"].text().contains(id));
     decide(&daemon.socket, id, "approve");

@@ -29,10 +29,8 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     assert_eq!(response["content"], "Hello.");
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
     let listed = daemon.run(&["providers", "list", "--json"]);
-    assert_contains!(
-        stdout(&listed),
-        "\"key\":\"variable\",\"key_env\":\"LLM_KEY\""
-    );
+    let expected = "\"key\":\"variable\",\"key_env\":\"LLM_KEY\"";
+    assert_contains!(stdout(&listed), expected);
     assert!(!daemon.log().contains(KEY));
 
     let unset = Daemon::with_variables(&text, &[VAULT]);

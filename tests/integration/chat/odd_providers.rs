@@ -155,9 +155,7 @@ async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
             assert_eq!(count, 1, "{api}");
         }
         // The client reads what the model reads as text.
-        assert_eq!(
-            response["tool_calls"][0]["content"],
-            "Took a screenshot.\n[image image/png, 225008 bytes]"
-        );
+        let expected = "Took a screenshot.\n[image image/png, 225008 bytes]";
+        assert_eq!(response["tool_calls"][0]["content"], expected);
     }
 }

@@ -12,10 +12,8 @@ fn h7_a_message_that_is_too_long_is_refused_with_the_limit() {
     let daemon = Daemon::start();
     let mut line = vec![b'a'; 2 * 1024 * 1024];
     line.push(b'\n');
-    assert_contains!(
-        failure(&chat(&daemon, &[], &line), 1),
-        "longer than 1048576 bytes"
-    );
+    let expected = "longer than 1048576 bytes";
+    assert_contains!(failure(&chat(&daemon, &[], &line), 1), expected);
 }
 
 #[test]
@@ -28,8 +26,6 @@ fn h7_an_endless_line_is_not_read_to_the_end() {
 #[test]
 fn h7_an_empty_message_is_not_sent() {
     let daemon = Daemon::start();
-    assert_eq!(
-        failure(&chat(&daemon, &["  "], b""), 2),
-        "pillion: the message is empty: pass a text\n"
-    );
+    let expected = "pillion: the message is empty: pass a text\n";
+    assert_eq!(failure(&chat(&daemon, &["  "], b""), 2), expected);
 }

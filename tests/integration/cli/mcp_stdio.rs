@@ -196,10 +196,8 @@ fn an_invalid_message_gets_an_error_and_ends_nothing() {
         .map(|response| response["error"]["code"].clone())
         .collect();
     assert_eq!(codes[..2], [json!(-32700), json!(-32600)], "{responses:?}");
-    assert_eq!(
-        with_id(&responses, &json!(3))["error"]["message"],
-        "The session is not initialized: send initialize first"
-    );
+    let expected = "The session is not initialized: send initialize first";
+    assert_eq!(with_id(&responses, &json!(3))["error"]["message"], expected);
     assert_eq!(with_id(&responses, &json!(2))["result"], json!({}));
 }
 

@@ -28,10 +28,8 @@ fn e9_a_sidecar_is_ready_before_it_contacts_any_server() {
     let toml = "[[mcp_servers]]\nlabel = \"far\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
     let daemon = Daemon::with_config(toml);
     let status = daemon.run(&["status"]);
-    assert_contains!(
-        stdout(&status),
-        ": ready; discovery of MCP tools not finished, up "
-    );
+    let expected = ": ready; discovery of MCP tools not finished, up ";
+    assert_contains!(stdout(&status), expected);
 }
 
 #[test]
@@ -215,10 +213,8 @@ fn n1_the_calculators_timeout_can_be_set() {
 #[test]
 fn the_program_prints_its_version() {
     let output = run(&["--version"], &[]);
-    assert_eq!(
-        stdout(&output),
-        format!("pillion {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    let expected = format!("pillion {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(stdout(&output), expected);
     let output = run(&["serve", "--nonsense"], &[]);
     assert_eq!(output.status.code(), Some(2));
 }

@@ -10,10 +10,8 @@ use crate::processes::descendants;
 /// Runs the command with the daemon's configuration and store.
 fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
     let mut command = daemon.command(arguments);
-    command
-        .env("FAR_TOKEN", "hunter2-hunter2")
-        .output()
-        .unwrap()
+    command.env("FAR_TOKEN", "hunter2-hunter2");
+    command.output().unwrap()
 }
 
 fn well_with(daemon: &Daemon, arguments: &[&str]) -> String {
@@ -34,9 +32,8 @@ fn badly_with(daemon: &Daemon, arguments: &[&str], code: i32) -> String {
 }
 
 fn echo() -> McpServer {
-    McpServer::start(
-        json!([{"name": "echo", "description": "Says it", "inputSchema": {"type": "object"}}]),
-    )
+    let tool = json!({"name": "echo", "description": "Says it", "inputSchema": {"type": "object"}});
+    McpServer::start(json!([tool]))
 }
 
 #[test]
@@ -58,10 +55,8 @@ fn c7_the_limit_of_a_server_is_set_shown_and_removed() {
     well_with(&daemon, &update("none"));
     assert_eq!(shown(), "-");
     for wrong in ["", "7", "per_day=0", "per_week=1", "per_day=1, per_hour=1"] {
-        assert_contains!(
-            badly_with(&daemon, &update(wrong), 2),
-            "expected one or more of per_minute=N"
-        );
+        let text = "expected one or more of per_minute=N";
+        assert_contains!(badly_with(&daemon, &update(wrong), 2), text);
     }
 }
 
@@ -74,16 +69,12 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
     let add = format!("servers add far --url {} --description d", far.url);
     let added = well(&daemon, &add);
     assert_starts_with!(added, &format!("far: enabled, {}, id ", far.url));
-    assert_contains!(
-        well(&daemon, "servers tools far"),
-        "far_echo  echo         Says it"
-    );
+    let expected = "far_echo  echo         Says it";
+    assert_contains!(well(&daemon, "servers tools far"), expected);
     let listed = well(&daemon, "servers list");
     assert_starts_with!(listed.lines().nth(1).unwrap(), "far   connected  1");
-    assert_contains!(
-        well(&daemon, "servers show far"),
-        "timeout         30000 ms"
-    );
+    let text = "timeout         30000 ms";
+    assert_contains!(well(&daemon, "servers show far"), text);
     well(&daemon, "servers update far --timeout-ms 5000 --name afar");
     let shown: Value = serde_json::from_str(&well(&daemon, "servers show afar --json")).unwrap();
     assert_json!(shown["timeout"], 5_000);
@@ -202,11 +193,8 @@ fn the_store_of_another_user_or_in_memory_is_not_changed() {
     if root_or_skip() {
         let store = daemon.store_path();
         std::os::unix::fs::chown(&store, Some(12_345), None).unwrap();
-        assert_contains!(
-            badly_with(&daemon, &add, 1),
-            "belongs to another user",
-            "12345"
-        );
+        let error = badly_with(&daemon, &add, 1);
+        assert_contains!(error, "belongs to another user", "12345");
     }
 }
 
@@ -219,10 +207,8 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     let daemon = Daemon::with_vault("");
     let add = format!("servers add far --url {} --credential per_user", far.url);
     well(&daemon, &add);
-    assert_contains!(
-        well(&daemon, "servers show far"),
-        "credential      per_user"
-    );
+    let expected = "credential      per_user";
+    assert_contains!(well(&daemon, "servers show far"), expected);
     let secret = daemon.directory().join("secret");
     std::fs::write(&secret, "alice-alice-alice\n").unwrap();
     let set = ["servers", "credentials", "set", "far", "--user"];
@@ -230,10 +216,8 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     let printed = well_with(&daemon, &[&set[..], &file].concat());
     assert_eq!(printed, "far: the credential of alice is set\n");
     let mut piped = pillion(&[&set[..], &["bob b/c"]].concat());
-    success(&run_with_input(
-        piped.env("PILLION_SOCKET", &daemon.socket),
-        "bob-bob-bob",
-    ));
+    piped.env("PILLION_SOCKET", &daemon.socket);
+    success(&run_with_input(&mut piped, "bob-bob-bob"));
     for (user, account) in [("alice", "alice"), ("bob b/c", "bob")] {
         let call = ["tools", "call", "far_echo", "--user", user, "--json"];
         let printed = well_with(&daemon, &call);
@@ -285,12 +269,8 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     let far = echo();
     let mut daemon = Daemon::with_vault("");
     let key = daemon.key_path();
-    let add = |name: &str| {
-        format!(
-            "servers add {name} --url {} --bearer-env FAR_TOKEN",
-            far.url
-        )
-    };
+    let url = &far.url;
+    let add = |name: &str| format!("servers add {name} --url {url} --bearer-env FAR_TOKEN");
     well(&daemon, &add("far"));
     rotate_and_call(&daemon, &key);
     well(&daemon, "tools call far_echo");
@@ -320,16 +300,10 @@ fn f2_a_program_is_only_added_to_the_store_of_the_running_sidecar() {
     let daemon = Daemon::start();
     let elsewhere = tempfile::tempdir().unwrap();
     let other = elsewhere.path().join("other.db");
-    assert_contains!(
-        failure(
-            &pillion(&["servers", "add", "notes", "--command", "cat"])
-                .env("PILLION_SOCKET", &daemon.socket)
-                .env("PILLION__STORE__LOCATION", &other)
-                .output()
-                .unwrap(),
-            1
-        ),
-        "uses another store"
-    );
+    let mut add = pillion(&["servers", "add", "notes", "--command", "cat"]);
+    add.env("PILLION_SOCKET", &daemon.socket);
+    add.env("PILLION__STORE__LOCATION", &other);
+    let error = failure(&add.output().unwrap(), 1);
+    assert_contains!(error, "uses another store");
     assert!(!other.exists());
 }

@@ -5,10 +5,8 @@ use crate::workers::Worker;
 /// Returns `pillion tools ...` with the daemon's socket in the environment.
 fn tools(daemon: &Daemon, arguments: &[&str]) -> Output {
     let arguments = [&["tools"], arguments].concat();
-    run(
-        &arguments,
-        &[("PILLION_SOCKET", daemon.socket.to_str().unwrap())],
-    )
+    let socket = daemon.socket.to_str().unwrap();
+    run(&arguments, &[("PILLION_SOCKET", socket)])
 }
 
 #[test]
@@ -22,17 +20,13 @@ fn hidden_characters_are_shown_and_piped_results_are_unchanged() {
         let text = stdout(&tools(&daemon, arguments));
         assert!(text.contains(shown) && !text.contains(hidden), "{text:?}");
     }
-    assert_eq!(
-        stdout(&tools(&daemon, &["call", "say"])),
-        format!("{hidden}\n")
-    );
+    let expected = format!("{hidden}\n");
+    assert_eq!(stdout(&tools(&daemon, &["call", "say"])), expected);
     let socket = daemon.socket.display();
     let terminal = Terminal::run(&format!("tools call say --socket {socket}"));
     let (ended_well, text) = terminal.end();
-    assert!(
-        ended_well && text.contains(shown) && !text.contains(hidden),
-        "{text:?}"
-    );
+    let is_escaped = text.contains(shown) && !text.contains(hidden);
+    assert!(ended_well && is_escaped, "{text:?}");
 }
 
 #[test]
@@ -45,27 +39,23 @@ fn list_prints_one_line_for_each_tool() {
         .lines()
         .map(|line| line.split_whitespace().next().unwrap())
         .collect();
-    assert_eq!(
-        names,
-        [
-            "calculator",
-            "get_time",
-            "roll_dice",
-            "search_memory",
-            "remember",
-            "forget"
-        ]
-    );
+    let builtins = [
+        "calculator",
+        "get_time",
+        "roll_dice",
+        "search_memory",
+        "remember",
+        "forget",
+    ];
+    assert_eq!(names, builtins);
 
     let output = tools(&daemon, &["list", "--json", "--category", "math"]);
     let list = stdout_json(&output);
     assert_eq!(list["total"], 1);
     let output = tools(&daemon, &["list", "--category", "none"]);
     assert_eq!(stdout(&output), "");
-    assert_eq!(
-        stderr(&output),
-        "pillion: there are no tools in the category 'none'\n"
-    );
+    let expected = "pillion: there are no tools in the category 'none'\n";
+    assert_eq!(stderr(&output), expected);
 }
 
 #[test]
@@ -95,67 +85,49 @@ fn schemas_are_json() {
 #[test]
 fn call_prints_the_result() {
     let daemon = Daemon::start();
-    let output = tools(
-        &daemon,
-        &["call", "calculator", r#"{"expression": "47.50 * 0.15"}"#],
-    );
+    let arguments = r#"{"expression": "47.50 * 0.15"}"#;
+    let output = tools(&daemon, &["call", "calculator", arguments]);
     assert_eq!(success(&output), "7.125\n");
     assert_eq!(stderr(&output), "");
 
     success(&tools(&daemon, &["call", "get_time"]));
 
-    let body = stdout_json(&tools(
-        &daemon,
-        &["call", "calculator", r#"{"expression": "2 + 2"}"#, "--json"],
-    ));
+    let sum = ["call", "calculator", r#"{"expression": "2 + 2"}"#, "--json"];
+    let body = stdout_json(&tools(&daemon, &sum));
     assert_eq!(body["result"]["data"]["result"], 4);
 }
 
 #[test]
 fn endless_arguments_are_not_read_to_the_end() {
     let daemon = Daemon::start();
-    assert_eq!(
-        failure(
-            &pillion(&["tools", "call", "calculator", "-"])
-                .env("PILLION_SOCKET", &daemon.socket)
-                .stdin(std::fs::File::open("/dev/zero").unwrap())
-                .output()
-                .unwrap(),
-            2
-        ),
-        "pillion: cannot read the arguments from standard input: the input is larger than 67108864 bytes\n"
-    );
+    let mut call = pillion(&["tools", "call", "calculator", "-"]);
+    let endless = std::fs::File::open("/dev/zero").unwrap();
+    call.env("PILLION_SOCKET", &daemon.socket).stdin(endless);
+    let text = "pillion: cannot read the arguments from standard input: the input is larger than 67108864 bytes\n";
+    assert_eq!(failure(&call.output().unwrap(), 2), text);
 }
 
 #[test]
 fn g3_a_call_that_needs_approval_prints_how_to_continue() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n");
     let error = failure(&tools(&daemon, &["call", "get_time"]), 1);
-    assert_contains!(
-        error,
-        "\npillion: approve the call with `pillion approvals approve "
-    );
+    let expected = "\npillion: approve the call with `pillion approvals approve ";
+    assert_contains!(error, expected);
     assert_contains!(error, "--wait SECONDS");
 }
 
 #[test]
 fn a_negative_number_is_a_value_of_its_option() {
-    assert_contains!(
-        failure(&run(&["tools", "call", "get_time", "--wait", "-1"], &[]), 2),
-        "-1 is not in 0..=86400"
-    );
+    let output = run(&["tools", "call", "get_time", "--wait", "-1"], &[]);
+    assert_contains!(failure(&output, 2), "-1 is not in 0..=86400");
 }
 
 #[test]
 fn the_socket_is_not_required_where_a_variable_names_it() {
-    assert_contains!(
-        failure(
-            &run(&["tools", "call"], &[("PILLION_SOCKET", "/nowhere/s")]),
-            2
-        ),
-        "pillion tools call <NAME> [KEY=VALUE | JSON]...\n"
-    );
-    let output = run(&["status"], &[("PILLION_SOCKET", "/nowhere/s")]);
+    let variable = [("PILLION_SOCKET", "/nowhere/s")];
+    let usage = failure(&run(&["tools", "call"], &variable), 2);
+    assert_contains!(usage, "pillion tools call <NAME> [KEY=VALUE | JSON]...\n");
+    let output = run(&["status"], &variable);
     assert_contains!(stderr(&output), "listens on /nowhere/s");
 }
 
@@ -179,19 +151,15 @@ fn call_types_pairs_by_the_parameters_of_the_tool() {
     Worker::connect(&daemon.socket, &offered).serve(|call| call["arguments"].to_string());
     let pairs = ["count=7", "text=7", "tags=a", "tags=b", "any=true"];
     let output = tools(&daemon, &[&["call", "show"], &pairs[..]].concat());
-    assert_eq!(
-        stdout(&output),
-        "{\"count\":7,\"text\":\"7\",\"tags\":[\"a\",\"b\"],\"any\":true}\n"
-    );
+    let expected = "{\"count\":7,\"text\":\"7\",\"tags\":[\"a\",\"b\"],\"any\":true}\n";
+    assert_eq!(stdout(&output), expected);
     assert_eq!(
         failure(&tools(&daemon, &["call", "show", "count=x"]), 2),
         "pillion: 'count' must be an integer, not 'x'\n"
     );
     let output = tools(&daemon, &["call", "nope", "a=1"]);
-    assert_starts_with!(
-        stderr(&output),
-        "pillion: Tool 'nope' not found (not_found)"
-    );
+    let start = "pillion: Tool 'nope' not found (not_found)";
+    assert_starts_with!(stderr(&output), start);
 }
 
 #[test]
@@ -256,15 +224,11 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
 
 #[test]
 fn without_a_sidecar_the_path_is_named() {
-    assert_eq!(
-        failure(
-            &run(&["tools", "--socket", "/nowhere/pillion.sock", "list"], &[]),
-            1
-        ),
-        "pillion: The sidecar is not running: no process listens on /nowhere/pillion.sock \
-        (unavailable); start it with `pillion serve`, or set its socket with --socket or \
-        PILLION_SOCKET\n"
-    );
+    let output = run(&["tools", "--socket", "/nowhere/pillion.sock", "list"], &[]);
+    let text = "pillion: The sidecar is not running: no process listens on /nowhere/pillion.sock \
+                (unavailable); start it with `pillion serve`, or set its socket with --socket or \
+                PILLION_SOCKET\n";
+    assert_eq!(failure(&output, 1), text);
 }
 
 #[test]

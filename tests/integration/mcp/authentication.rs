@@ -25,23 +25,14 @@ async fn requests_with(
 
 #[tokio::test]
 async fn e8_every_credential_is_in_every_request_of_every_transport() {
+    let bearer = json!({"type": "bearer", "token": "t0k"});
+    let other_header = json!({"type": "api-key", "key": "k3y", "header": "X-Other"});
+    let basic = json!({"type": "basic", "username": "user", "password": "pass"});
     let credentials = [
-        (
-            json!({"type": "bearer", "token": "t0k"}),
-            "authorization",
-            "Bearer t0k",
-        ),
+        (bearer, "authorization", "Bearer t0k"),
         (json!({"type": "api-key", "key": "k3y"}), "x-api-key", "k3y"),
-        (
-            json!({"type": "api-key", "key": "k3y", "header": "X-Other"}),
-            "x-other",
-            "k3y",
-        ),
-        (
-            json!({"type": "basic", "username": "user", "password": "pass"}),
-            "authorization",
-            "Basic dXNlcjpwYXNz",
-        ),
+        (other_header, "x-other", "k3y"),
+        (basic, "authorization", "Basic dXNlcjpwYXNz"),
         (json!({"type": "none"}), "authorization", ""),
     ];
     for (dialect, transport) in dialects() {
@@ -82,9 +73,8 @@ async fn e8_a_header_that_cannot_be_sent_is_an_error_before_any_request() {
 #[tokio::test]
 async fn e1_the_headers_of_a_request() {
     let server = FakeMcp::start(Dialect::PostSse);
-    roll(&client(&server.url, TransportKind::PostSse))
-        .await
-        .unwrap();
+    let client = client(&server.url, TransportKind::PostSse);
+    roll(&client).await.unwrap();
     let request = server.requests.all().remove(0);
     assert_eq!(request.method, "POST");
     assert_eq!(request.header("content-type"), "application/json");

@@ -4,11 +4,10 @@ use pillion_sse::SseError;
 
 use super::*;
 
-const NO_RESPONSE: Failure = Failure {
-    class: ErrorClass::Internal,
-    text: "No valid JSON-RPC response found in SSE stream",
-    kind: |kind| matches!(kind, McpErrorKind::NoResponse),
-};
+const NO_RESPONSE: Failure =
+    Failure::internal("No valid JSON-RPC response found in SSE stream", |kind| {
+        matches!(kind, McpErrorKind::NoResponse)
+    });
 
 fn stream(body: impl AsRef<[u8]>) -> Vec<Fault> {
     vec![Fault::response("200 OK", EVENT_STREAM, body)]
@@ -26,6 +25,8 @@ fn json(body: impl AsRef<[u8]>) -> Vec<Fault> {
 async fn e3_an_http_response_without_json_rpc_response_is_an_error() {
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let deep_object = format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
+    let untyped = Fault::response_with("202 Accepted", &[], "");
+    let no_content = Fault::Send(b"HTTP/1.1 204 No Content\r\n\r\n".to_vec());
     for (case, faults) in [
         ("an empty stream", stream("")),
         ("comments only", stream(": a\n\n: b\n\n")),
@@ -46,14 +47,8 @@ async fn e3_an_http_response_without_json_rpc_response_is_an_error() {
         ("an empty answer", json("")),
         ("white space", json(" \r\n ")),
         ("202", vec![Fault::response("202 Accepted", JSON, "")]),
-        (
-            "202 of no type",
-            vec![Fault::response_with("202 Accepted", &[], "")],
-        ),
-        (
-            "204",
-            vec![Fault::Send(b"HTTP/1.1 204 No Content\r\n\r\n".to_vec())],
-        ),
+        ("202 of no type", vec![untyped]),
+        ("204", vec![no_content]),
     ] {
         fails_then_works(case, faults, &NO_RESPONSE).await;
     }
@@ -87,49 +82,36 @@ async fn malformed_json_is_an_invalid_message() {
     ] {
         let text =
             format!("MCP SSE request failed: the response is not a JSON-RPC message: {reason}");
-        let failure = Failure {
-            class: ErrorClass::Internal,
-            text: text.leak(),
-            kind: |kind| matches!(kind, McpErrorKind::InvalidMessage(_)),
-        };
+        let failure = Failure::internal(text.leak(), |kind| {
+            matches!(kind, McpErrorKind::InvalidMessage(_))
+        });
         fails_then_works(case, json(body), &failure).await;
     }
 }
 
 #[tokio::test]
 async fn invalid_utf8_is_an_error() {
-    let failure = Failure {
-        class: ErrorClass::Internal,
-        text: "MCP SSE request failed: the response is not valid UTF-8",
-        kind: |kind| matches!(kind, McpErrorKind::InvalidUtf8),
-    };
+    let text = "MCP SSE request failed: the response is not valid UTF-8";
+    let failure = Failure::internal(text, |kind| matches!(kind, McpErrorKind::InvalidUtf8));
     fails_then_works("JSON", json(b"{\"a\":\"\xff\"}"), &failure).await;
-    let failure = Failure {
-        class: ErrorClass::Internal,
-        text: "MCP SSE request failed: the event stream is not valid UTF-8",
-        kind: |kind| matches!(kind, McpErrorKind::Sse(SseError::InvalidUtf8)),
-    };
+    let text = "MCP SSE request failed: the event stream is not valid UTF-8";
+    let failure = Failure::internal(text, |kind| {
+        matches!(kind, McpErrorKind::Sse(SseError::InvalidUtf8))
+    });
     fails_then_works("stream", stream(b"data: \xc3\x28\n\n"), &failure).await;
 }
 
 #[tokio::test]
 async fn another_content_type_is_an_error() {
-    for (content_type, text) in [
-        (
-            "text/html; charset=utf-8",
-            "MCP SSE request failed: unexpected content type 'text/html'",
-        ),
-        (
-            "image/png",
-            "MCP SSE request failed: unexpected content type 'image/png'",
-        ),
-        ("", "MCP SSE request failed: unexpected content type ''"),
+    for (content_type, shown) in [
+        ("text/html; charset=utf-8", "text/html"),
+        ("image/png", "image/png"),
+        ("", ""),
     ] {
-        let failure = Failure {
-            class: ErrorClass::Internal,
-            text,
-            kind: |kind| matches!(kind, McpErrorKind::ContentType { .. }),
-        };
+        let text = format!("MCP SSE request failed: unexpected content type '{shown}'");
+        let failure = Failure::internal(text.leak(), |kind| {
+            matches!(kind, McpErrorKind::ContentType { .. })
+        });
         let fault = Fault::response("200 OK", content_type, "<h1>It works</h1>");
         fails_then_works(content_type, vec![fault], &failure).await;
     }
@@ -137,11 +119,8 @@ async fn another_content_type_is_an_error() {
 
 #[tokio::test]
 async fn a_huge_body_is_an_error_before_it_is_read() {
-    let failure = Failure {
-        class: ErrorClass::Internal,
-        text: "MCP SSE request failed: the response is larger than 16777216 bytes",
-        kind: |kind| matches!(kind, McpErrorKind::TooLarge { .. }),
-    };
+    let text = "MCP SSE request failed: the response is larger than 16777216 bytes";
+    let failure = Failure::internal(text, |kind| matches!(kind, McpErrorKind::TooLarge { .. }));
     let announced = |length: &str| {
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nContent-Length: {length}\r\n\r\n{{"
@@ -157,19 +136,11 @@ async fn a_huge_body_is_an_error_before_it_is_read() {
 
 #[tokio::test]
 async fn a_configured_limit_holds() {
-    let failure = Failure {
-        class: ErrorClass::Internal,
-        text: "MCP SSE request failed: the response is larger than 1000 bytes",
-        kind: |kind| matches!(kind, McpErrorKind::TooLarge { limit: 1000 }),
-    };
-    let case = "1001 bytes";
-    fails_then_works_with(case, json(vec![b' '; 1001]), &failure, |config| {
-        config.limits.max_response_bytes = 1000;
-    })
-    .await;
-    let case = "1000 bytes";
-    fails_then_works_with(case, json(vec![b' '; 1000]), &NO_RESPONSE, |config| {
-        config.limits.max_response_bytes = 1000;
-    })
-    .await;
+    let text = "MCP SSE request failed: the response is larger than 1000 bytes";
+    let failure = Failure::internal(text, |kind| {
+        matches!(kind, McpErrorKind::TooLarge { limit: 1000 })
+    });
+    let limit = |config: &mut ServerConfig| config.limits.max_response_bytes = 1000;
+    fails_then_works_with("1001 bytes", json(vec![b' '; 1001]), &failure, limit).await;
+    fails_then_works_with("1000 bytes", json(vec![b' '; 1000]), &NO_RESPONSE, limit).await;
 }

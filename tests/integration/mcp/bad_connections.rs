@@ -17,10 +17,8 @@ async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
     assert_eq!(error.class(), ErrorClass::Unavailable, "{case}");
     let text = error.to_string();
     let start = "MCP SSE request failed: the connection broke: ";
-    assert!(
-        text.starts_with(start) && text.len() > start.len(),
-        "{text}"
-    );
+    assert_starts_with!(text, start);
+    assert!(text.len() > start.len(), "{text}");
     assert_lacks!(text, "127.0.0.1");
     roll(&client).await.unwrap();
     assert_eq!(server.requests.count("tools/call"), 2, "{case}");
@@ -30,37 +28,28 @@ async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
 async fn a_connection_that_breaks_is_an_error() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n";
     let of_type = |content_type| format!("{chunked}Content-Type: {content_type}\r\n\r\n");
+    let (json, stream) = (of_type(JSON), of_type(EVENT_STREAM));
     let length = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n";
+    let max = u64::MAX.to_string();
+    let bad_header = "HTTP/1.1 200 OK\r\nbad header\r\n\r\n";
     for (case, bytes) in [
         ("closed at once", String::new()),
         ("half a status line", "HTTP/1.1 20".into()),
         ("no HTTP", "SSH-2.0-OpenSSH_9\r\n\r\n".into()),
         ("a bad status", "HTTP/1.1 abc OK\r\n\r\n".into()),
-        (
-            "a bad header",
-            "HTTP/1.1 200 OK\r\nbad header\r\n\r\n".into(),
-        ),
+        ("a bad header", bad_header.into()),
         (
             "two lengths",
             length.replace("\r\n\r\n", "\r\nContent-Length: 3\r\n\r\nabc"),
         ),
-        (
-            "a truncated chunk",
-            format!("{}ff\r\n{{\"id\"", of_type(JSON)),
-        ),
-        ("a bad chunk size", format!("{}zz\r\n", of_type(JSON))),
+        ("a truncated chunk", format!("{json}ff\r\n{{\"id\"")),
+        ("a bad chunk size", format!("{json}zz\r\n")),
         (
             "a truncated chunk of a stream",
-            format!("{}ff\r\ndata: {{", of_type(EVENT_STREAM)),
+            format!("{stream}ff\r\ndata: {{"),
         ),
-        (
-            "no last chunk",
-            format!("{}7\r\ndata: x\r\n", of_type(EVENT_STREAM)),
-        ),
-        (
-            "the greatest length",
-            length.replace("500", &u64::MAX.to_string()),
-        ),
+        ("no last chunk", format!("{stream}7\r\ndata: x\r\n")),
+        ("the greatest length", length.replace("500", &max)),
         ("less than announced", format!("{length}{{\"id\"")),
     ] {
         breaks_then_works(case, vec![send(&bytes), Fault::Close]).await;
@@ -70,23 +59,17 @@ async fn a_connection_that_breaks_is_an_error() {
 #[tokio::test]
 async fn endless_headers_are_an_error() {
     let start = send("HTTP/1.1 200 OK\r\n");
-    breaks_then_works(
-        "many",
-        vec![start.clone(), Fault::Forever(b"X-A: b\r\n".to_vec())],
-    )
-    .await;
+    let many = vec![start.clone(), Fault::Forever(b"X-A: b\r\n".to_vec())];
+    breaks_then_works("many", many).await;
     let long = vec![start, send("X-A: "), Fault::Forever(vec![b'x'; 65_536])];
     breaks_then_works("one", long).await;
 }
 
 #[tokio::test]
 async fn bytes_beyond_content_length_are_ignored() {
-    let failure = Failure {
-        class: ErrorClass::Internal,
-        text: "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing \
-              a value at line 1 column 5",
-        kind: |kind| matches!(kind, McpErrorKind::InvalidMessage(_)),
-    };
+    let text = "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing \
+                a value at line 1 column 5";
+    let failure = Failure::internal(text, |kind| matches!(kind, McpErrorKind::InvalidMessage(_)));
     let bytes = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n\
                  {\"a\":1}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     super::fails_then_works("mismatch", vec![send(bytes)], &failure).await;
@@ -94,13 +77,9 @@ async fn bytes_beyond_content_length_are_ignored() {
 
 #[tokio::test]
 async fn a_silent_server_times_out() {
+    let pause = Duration::from_millis(50);
     let slow_drip = |bytes: &str| {
-        let drip = |byte| {
-            [
-                Fault::Send(vec![byte]),
-                Fault::Wait(Duration::from_millis(50)),
-            ]
-        };
+        let drip = |byte| [Fault::Send(vec![byte]), Fault::Wait(pause)];
         bytes.bytes().flat_map(drip).collect::<Vec<_>>()
     };
     let drips = "data: x\n\n".repeat(100);
@@ -113,12 +92,10 @@ async fn a_silent_server_times_out() {
         text: "MCP SSE request failed: tool 'roll' of server 'test' timed out after 0.4s",
         kind: |kind| matches!(kind, McpErrorKind::Timeout { .. }),
     };
+    let half_head = send("HTTP/1.1 200 OK\r\n");
     for (case, faults) in [
         ("nothing", vec![Fault::Hang]),
-        (
-            "half a head",
-            vec![send("HTTP/1.1 200 OK\r\n"), Fault::Hang],
-        ),
+        ("half a head", vec![half_head, Fault::Hang]),
         ("no event", vec![Fault::head(EVENT_STREAM), Fault::Hang]),
         ("no JSON", vec![Fault::head(JSON), send("{"), Fault::Hang]),
         ("a dripping head", slow_drip(&"HTTP/1.1 200 OK".repeat(20))),
@@ -157,11 +134,8 @@ async fn a_refused_port_is_an_error_over_every_transport() {
         let error = roll(&client).await.unwrap_err();
         assert_matches!(error.kind(), McpErrorKind::ConnectionFailed(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
-        let text = error.to_string();
-        assert_ends_with!(
-            text,
-            &format!("request failed: Connection refused (os error 111) ({origin})")
-        );
+        let end = format!("request failed: Connection refused (os error 111) ({origin})");
+        assert_ends_with!(error.to_string(), &end);
         assert!(!client.is_available().await);
     }
 }

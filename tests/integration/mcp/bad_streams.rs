@@ -4,11 +4,10 @@ use pillion_sse::SseError;
 
 use super::*;
 
-const TOO_LARGE: Failure = Failure {
-    class: ErrorClass::Internal,
-    text: "MCP SSE request failed: the response is larger than 16777216 bytes",
-    kind: |kind| matches!(kind, McpErrorKind::TooLarge { .. }),
-};
+const TOO_LARGE: Failure = Failure::internal(
+    "MCP SSE request failed: the response is larger than 16777216 bytes",
+    |kind| matches!(kind, McpErrorKind::TooLarge { .. }),
+);
 
 fn endless(bytes: impl AsRef<[u8]>) -> Vec<Fault> {
     let repeated = bytes.as_ref().repeat(1 + 16_384 / bytes.as_ref().len());
@@ -20,11 +19,10 @@ async fn an_endless_line_is_an_error() {
     let mut faults = endless("x");
     faults.insert(1, Fault::Send(b"data: ".to_vec()));
     fails_then_works("the whole limit", faults.clone(), &TOO_LARGE).await;
-    let failure = Failure {
-        class: ErrorClass::Internal,
-        text: "MCP SSE request failed: an event of the stream is larger than 65536 bytes",
-        kind: |kind| matches!(kind, McpErrorKind::Sse(SseError::EventTooLarge { .. })),
-    };
+    let text = "MCP SSE request failed: an event of the stream is larger than 65536 bytes";
+    let failure = Failure::internal(text, |kind| {
+        matches!(kind, McpErrorKind::Sse(SseError::EventTooLarge { .. }))
+    });
     for faults in [faults, endless("data: xxxxxxxxxxxx\n")] {
         fails_then_works_with("an event's limit", faults, &failure, |config| {
             config.limits.max_event_bytes = 65_536;
@@ -35,11 +33,10 @@ async fn an_endless_line_is_an_error() {
 
 #[tokio::test]
 async fn endless_events_are_an_error() {
-    let failure = Failure {
-        class: ErrorClass::Internal,
-        text: "MCP SSE request failed: no response within the first 10000 events of the stream",
-        kind: |kind| matches!(kind, McpErrorKind::TooManyEvents { limit: 10_000 }),
-    };
+    let text = "MCP SSE request failed: no response within the first 10000 events of the stream";
+    let failure = Failure::internal(text, |kind| {
+        matches!(kind, McpErrorKind::TooManyEvents { limit: 10_000 })
+    });
     for event in ["data:\n\n", "data\r\r", "data: {\"method\":\"x\"}\n\n"] {
         fails_then_works(event, endless(event), &failure).await;
     }

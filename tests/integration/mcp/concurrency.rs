@@ -6,13 +6,11 @@ const CALLS: u64 = 50;
 
 /// Starts a server whose responses have the reverse order of the calls.
 fn reversing(dialect: Dialect) -> FakeMcp {
-    FakeMcp::builder(dialect)
-        .on("tools/call", |params| {
-            let n = params["arguments"]["n"].as_u64().unwrap();
-            let delay = Duration::from_millis((CALLS - n) * 6);
-            Reply::result(&json!({"n": n})).after(delay)
-        })
-        .start()
+    FakeMcp::start_with(dialect, "tools/call", |params| {
+        let n = params["arguments"]["n"].as_u64().unwrap();
+        let delay = Duration::from_millis((CALLS - n) * 6);
+        Reply::result(&json!({"n": n})).after(delay)
+    })
 }
 
 #[tokio::test]
@@ -41,11 +39,9 @@ async fn fifty_concurrent_calls_in_one_session_get_their_own_responses() {
 
 #[tokio::test]
 async fn callers_share_one_connection_attempt_with_separate_deadlines() {
-    let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("initialize", |_| {
-            Reply::raw_result("{}").after(Duration::from_millis(600))
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::StreamableJson, "initialize", |_| {
+        Reply::raw_result("{}").after(Duration::from_millis(600))
+    });
     let client = client(&server.url, TransportKind::StreamableHttp);
     roll_at_once(&client, 20).await;
     assert_eq!(server.requests.count("initialize"), 1);
@@ -53,19 +49,14 @@ async fn callers_share_one_connection_attempt_with_separate_deadlines() {
 
 #[tokio::test]
 async fn a_caller_cancelled_while_connecting_blocks_no_other() {
-    let first = std::sync::atomic::AtomicBool::new(true);
-    let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("initialize", move |_| {
-            let slow = first.swap(false, std::sync::atomic::Ordering::SeqCst);
-            let delay = if slow { 60 } else { 0 };
-            Reply::raw_result("{}").after(Duration::from_secs(delay))
-        })
-        .start();
-    let client = client_within(
-        &server.url,
-        TransportKind::StreamableHttp,
-        Duration::from_secs(2),
-    );
+    let first = AtomicBool::new(true);
+    let server = FakeMcp::start_with(Dialect::StreamableJson, "initialize", move |_| {
+        let slow = first.swap(false, Ordering::SeqCst);
+        let delay = if slow { 60 } else { 0 };
+        Reply::raw_result("{}").after(Duration::from_secs(delay))
+    });
+    let timeout = Duration::from_secs(2);
+    let client = client_within(&server.url, TransportKind::StreamableHttp, timeout);
     let impatient = tokio::time::timeout(Duration::from_millis(500), roll(&client)).await;
     assert!(impatient.is_err());
     // The next caller waits for the same attempt, and starts another when that fails.
@@ -76,11 +67,9 @@ async fn a_caller_cancelled_while_connecting_blocks_no_other() {
 #[tokio::test]
 async fn a_timeout_affects_only_its_call() {
     for (dialect, transport) in dialects() {
-        let server = FakeMcp::builder(dialect.clone())
-            .on("slow", |_| {
-                Reply::raw_result("1").after(Duration::from_secs(60))
-            })
-            .start();
+        let server = FakeMcp::start_with(dialect.clone(), "slow", |_| {
+            Reply::raw_result("1").after(Duration::from_secs(60))
+        });
         let client = client_within(&server.url, transport, Duration::from_millis(1500));
         roll(&client).await.unwrap();
         let slow = client.clone();

@@ -50,15 +50,13 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
         let error = json!({"code": code, "message": "No"});
         json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string()
     };
+    let html = |status, body| vec![Fault::response(status, "text/html", body)];
+    let no_session = "No valid session ID provided";
     let odd = [
         vec![Fault::text("500 Internal Server Error", "Oops")],
         vec![Fault::text("501 Not Implemented", "Unsupported method")],
-        vec![Fault::response(
-            "503 Service Unavailable",
-            "text/html",
-            "<h1>Busy</h1>",
-        )],
-        vec![Fault::response("200 OK", "text/html", "<h1>It works</h1>")],
+        html("503 Service Unavailable", "<h1>Busy</h1>"),
+        html("200 OK", "<h1>It works</h1>"),
         vec![Fault::response("202 Accepted", JSON, "")],
         vec![Fault::json("")],
         vec![Fault::json("{}")],
@@ -69,15 +67,8 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
         vec![Fault::response("200 OK", EVENT_STREAM, ": nothing\n\n")],
         vec![Fault::response("400 Bad Request", JSON, error(-32000))],
         vec![Fault::response("400 Bad Request", JSON, error(-32600))],
-        vec![Fault::text(
-            "400 Bad Request",
-            "No valid session ID provided",
-        )],
-        vec![Fault::response(
-            "404 Not Found",
-            "text/html",
-            "<h1>404</h1>",
-        )],
+        vec![Fault::text("400 Bad Request", no_session)],
+        html("404 Not Found", "<h1>404</h1>"),
         vec![Fault::text("405 Method Not Allowed", "")],
         vec![Fault::text("406 Not Acceptable", "")],
         vec![Fault::Close],
@@ -165,9 +156,8 @@ async fn e6_the_newest_offered_revision_is_used() {
             _ => older_response(request),
         })
         .await;
-        roll(&client(&server.url, TransportKind::Auto))
-            .await
-            .unwrap();
+        let client = client(&server.url, TransportKind::Auto);
+        roll(&client).await.unwrap();
         let initialize = server.requests.first("initialize");
         assert_eq!(initialize["params"]["protocolVersion"], "2025-06-18");
     }
@@ -279,26 +269,20 @@ async fn e7_discover_is_repeated_for_a_slow_server_without_handshake() {
     let slow = Duration::from_secs(3);
     let first = AtomicBool::new(true);
     let result = discovered.clone();
-    let fake = FakeMcp::builder(Dialect::Stateless)
-        .on("server/discover", move |_| {
-            let reply = Reply::result(&result);
-            match first.swap(false, Ordering::SeqCst) {
-                true => reply.after(slow),
-                false => reply,
-            }
-        })
-        .start();
+    let fake = FakeMcp::start_with(Dialect::Stateless, "server/discover", move |_| {
+        let is_slow = first.swap(false, Ordering::SeqCst);
+        let delay = if is_slow { slow } else { Duration::ZERO };
+        Reply::result(&result).after(delay)
+    });
     slow_at_first(&fake.url, "an error 400").await;
 
-    let wants = json!({"supported": ["2026-07-28"], "requested": "2025-11-25"});
+    let data = json!({"supported": ["2026-07-28"], "requested": "2025-11-25"});
+    let unsupported = json!({"code": -32022, "message": "No", "data": data});
     for (status, error) in [
         ("200 OK", json!({"code": -32601, "message": "No"})),
         ("404 Not Found", json!({"code": -32601, "message": "No"})),
         ("400 Bad Request", json!({"code": -32602, "message": "No"})),
-        (
-            "400 Bad Request",
-            json!({"code": -32022, "message": "No", "data": wants}),
-        ),
+        ("400 Bad Request", unsupported),
     ] {
         let first = AtomicBool::new(true);
         let case = format!("{status}: {error}");
@@ -312,11 +296,8 @@ async fn e7_discover_is_repeated_for_a_slow_server_without_handshake() {
                 "initialize" => (status, Reply::raw_error(&error)),
                 _ => ("200 OK", Reply::raw_result(ROLLED)),
             };
-            vec![Fault::response(
-                status,
-                JSON,
-                reply.response(&request.rpc_id()),
-            )]
+            let response = reply.response(&request.rpc_id());
+            vec![Fault::response(status, JSON, response)]
         })
         .await;
         slow_at_first(&server.url, &case).await;
@@ -329,19 +310,12 @@ async fn slow_at_first(url: &str, case: &str) {
     let found = client_within(url, TransportKind::Auto, Duration::from_secs(8));
     let info = found.connection().await.unwrap();
     let steps = &info.steps;
-    assert_eq!(
-        info.protocol_version,
-        Some(ProtocolVersion::LATEST),
-        "{case}: {steps:?}"
-    );
+    let latest = Some(ProtocolVersion::LATEST);
+    assert_eq!(info.protocol_version, latest, "{case}: {steps:?}");
     assert_eq!(roll(&found).await.unwrap().get(), ROLLED, "{case}");
     let info = client(url, TransportKind::Auto).connection().await.unwrap();
     assert_eq!(info.transport, TransportKind::StreamableHttp, "{case}");
-    assert_eq!(
-        info.protocol_version,
-        Some(ProtocolVersion::LATEST),
-        "{case}"
-    );
+    assert_eq!(info.protocol_version, latest, "{case}");
     assert_eq!(info.steps.len(), 1, "{case}");
 }
 
@@ -391,11 +365,9 @@ async fn an_error_of_a_tool_is_returned_when_the_revision_cannot_be_detected() {
 async fn an_error_of_a_tool_triggers_one_detection_of_the_revision() {
     let code = Arc::new(AtomicI64::new(-32000));
     let answered = Arc::clone(&code);
-    let server = FakeMcp::builder(Dialect::Stateless)
-        .on("tools/call", move |_| {
-            Reply::error(answered.load(Ordering::SeqCst), "no dice")
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::Stateless, "tools/call", move |_| {
+        Reply::error(answered.load(Ordering::SeqCst), "no dice")
+    });
     let client = client(&server.url, TransportKind::Auto);
     let discoveries = || server.requests.count("server/discover");
     let call = async |expected: i64| {

@@ -49,10 +49,8 @@ async fn a_local_name_is_resolved_and_denied_by_the_policy() {
     assert_eq!(error.class(), ErrorClass::Denied);
     assert!(server.requests.all().is_empty());
 
-    config.egress = serde_json::from_value(json!({
-        "allow_loopback": false, "allow_networks": ["127.0.0.0/8", "::1"]
-    }))
-    .unwrap();
+    let policy = json!({"allow_loopback": false, "allow_networks": ["127.0.0.0/8", "::1"]});
+    config.egress = serde_json::from_value(policy).unwrap();
     let result = roll(&McpClient::new(config)).await;
     assert_eq!(result.unwrap().get(), ROLLED);
 }

@@ -1,6 +1,6 @@
 //! E3 and E4: messages of errors, in both forms, and their codes.
 
-use pillion_mcp_client::{MessageStyle, RequestOptions};
+use pillion_mcp_client::MessageStyle;
 
 use super::*;
 
@@ -21,20 +21,16 @@ async fn e3_e4_a_json_rpc_error_has_both_messages() {
         (Dialect::PlainHttp, TransportKind::Http, http),
         (Dialect::StreamableSse, TransportKind::StreamableHttp, http),
     ] {
-        let server = FakeMcp::builder(dialect)
-            .on("tools/call", |_| {
-                Reply::raw_error(&json!({
-                    "code": -32600, "message": "Invalid Request", "data": {"why": 1},
-                }))
-            })
-            .start();
+        let server = FakeMcp::start_with(dialect, "tools/call", |_| {
+            Reply::raw_error(&json!({
+                "code": -32600, "message": "Invalid Request", "data": {"why": 1},
+            }))
+        });
         let error = roll_error(&server.url, transport).await;
         assert_eq!(error.to_string(), text);
         let rpc = error.rpc_error().unwrap();
-        assert_eq!(
-            (rpc.code, rpc.message.as_str()),
-            (-32600, "Invalid Request")
-        );
+        assert_eq!(rpc.code, -32600);
+        assert_eq!(rpc.message, "Invalid Request");
         assert_eq!(rpc.data.as_ref().unwrap().get(), r#"{"why":1}"#);
         assert_eq!(error.class(), ErrorClass::InvalidInput);
     }
@@ -51,9 +47,9 @@ async fn e3_absent_fields_of_an_error_have_defaults() {
         (json!({"code": "x"}), "MCP Error (-1): Unknown MCP error"),
     ] {
         let sent = error.clone();
-        let server = FakeMcp::builder(Dialect::PostSse)
-            .on("tools/call", move |_| Reply::raw_error(&sent))
-            .start();
+        let server = FakeMcp::start_with(Dialect::PostSse, "tools/call", move |_| {
+            Reply::raw_error(&sent)
+        });
         let got = roll_error(&server.url, TransportKind::PostSse).await;
         assert_eq!(got.to_string(), expected);
     }
@@ -61,9 +57,9 @@ async fn e3_absent_fields_of_an_error_have_defaults() {
 
 /// Returns the class of a JSON-RPC error.
 async fn class_of(code: i64, message: &'static str) -> ErrorClass {
-    let server = FakeMcp::builder(Dialect::PlainHttp)
-        .on("tools/call", move |_| Reply::error(code, message))
-        .start();
+    let server = FakeMcp::start_with(Dialect::PlainHttp, "tools/call", move |_| {
+        Reply::error(code, message)
+    });
     roll_error(&server.url, TransportKind::Http).await.class()
 }
 
@@ -86,11 +82,8 @@ async fn b5_an_unknown_tool_is_not_found() {
         "Unknown tool: roll",
         "MCP error -32602: Tool roll not found",
     ] {
-        assert_eq!(
-            class_of(-32602, message).await,
-            ErrorClass::NotFound,
-            "{message}"
-        );
+        let class = class_of(-32602, message).await;
+        assert_eq!(class, ErrorClass::NotFound, "{message}");
     }
 }
 
@@ -175,15 +168,11 @@ async fn e3_e4_a_failed_request_has_both_messages() {
 async fn e3_a_timeout_names_the_tool_the_server_and_the_total_time() {
     let server = FaultServer::start(|_| vec![Fault::Hang]).await;
     let client = client_within(&server.url, TransportKind::Auto, Duration::from_secs(1));
+    let called = roll(&client).await.map(drop);
+    let listed = client.list_tools().await.map(drop);
     for (error, operation) in [
-        (
-            roll(&client).await.map(drop),
-            "tool 'roll' of server 'test'",
-        ),
-        (
-            client.list_tools().await.map(drop),
-            "'tools/list' of server 'test'",
-        ),
+        (called, "tool 'roll' of server 'test'"),
+        (listed, "'tools/list' of server 'test'"),
         (client.connect().await, "connecting to server 'test'"),
     ] {
         let error = error.unwrap_err();
@@ -208,14 +197,10 @@ async fn e4_the_legacy_message_names_the_transport() {
             .start();
         let client = styled(&server.url, transport, MessageStyle::Sse);
         client.connect().await.unwrap();
-        let mut options = RequestOptions::default();
-        options.timeout = Some(Duration::from_millis(300));
-        let called = client
-            .call_tool_with_options("roll", &json!({}), &options)
-            .await;
+        let error = roll_within(&client, Duration::from_millis(300)).await;
         let text =
             format!("MCP {name} request failed: tool 'roll' of server 'test' timed out after 0.3s");
-        assert_eq!(called.unwrap_err().to_string(), text);
+        assert_eq!(error.to_string(), text);
     }
     let fault = Fault::text("503 Busy", "no");
     let server = FaultServer::start(move |_| vec![fault.clone()]).await;
@@ -230,9 +215,7 @@ async fn e4_the_legacy_message_names_the_transport() {
 async fn e5_is_available_matches_the_state_of_the_server() {
     // A server that responds with a JSON-RPC error counts as available.
     for reply in [Reply::raw_result("{}"), Reply::error(-32601, "unknown")] {
-        let server = FakeMcp::builder(Dialect::PostSse)
-            .on("ping", move |_| reply.clone())
-            .start();
+        let server = FakeMcp::start_with(Dialect::PostSse, "ping", move |_| reply.clone());
         let client = client(&server.url, TransportKind::PostSse);
         assert!(client.is_available().await);
         client.disconnect().await;
@@ -255,20 +238,18 @@ async fn e5_is_available_matches_the_state_of_the_server() {
     assert!(post_sse.is_available().await);
     assert_eq!(server.requests.count("ping"), 2);
     let server = faulty_once(vec![Fault::Hang]).await;
-    let mut config = config(&server.url, TransportKind::PostSse);
-    config.timeout = Duration::from_millis(200);
-    assert!(!McpClient::new(config).is_available().await);
+    let timeout = Duration::from_millis(200);
+    let hanging = client_within(&server.url, TransportKind::PostSse, timeout);
+    assert!(!hanging.is_available().await);
 }
 
 #[tokio::test]
 async fn e3_a_call_is_never_repeated_after_a_broken_connection() {
-    let calls = std::sync::atomic::AtomicUsize::new(0);
-    let server = pillion_testkit::FaultServer::start(move |request| {
-        match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-            // The second call uses a pooled connection that the server closes.
-            1 => vec![Fault::Close],
-            _ => good_response(request),
-        }
+    let calls = AtomicUsize::new(0);
+    let server = FaultServer::start(move |request| match calls.fetch_add(1, Ordering::SeqCst) {
+        // The second call uses a pooled connection that the server closes.
+        1 => vec![Fault::Close],
+        _ => good_response(request),
     })
     .await;
     let client = client(&server.url, TransportKind::PostSse);

@@ -36,50 +36,26 @@ fn faults() -> Vec<(&'static str, Vec<Fault>)> {
     let mut slow_drip = vec![Fault::head(EVENT_STREAM)];
     slow_drip.extend(drip.clone());
     slow_drip.push(Fault::Hang);
+    let head = || Fault::head(EVENT_STREAM);
+    let half_head = send("HTTP/1.1 200 OK\r\nContent-");
+    let half_event = send("data: {\"jsonrpc\":\"2.0\",\"id\":");
+    let half_json =
+        send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{");
+    let endless = Fault::Forever(vec![b' '; 65_536]);
+    let page = Fault::response("500 Internal Server Error", "text/html", "<h1>");
     vec![
         ("closed at once", vec![Fault::Close]),
-        (
-            "cut after the head",
-            vec![Fault::head(EVENT_STREAM), Fault::Close],
-        ),
-        (
-            "cut within the head",
-            vec![send("HTTP/1.1 200 OK\r\nContent-"), Fault::Close],
-        ),
+        ("cut after the head", vec![head(), Fault::Close]),
+        ("cut within the head", vec![half_head, Fault::Close]),
         (
             "cut within an event",
-            vec![
-                Fault::head(EVENT_STREAM),
-                send("data: {\"jsonrpc\":\"2.0\",\"id\":"),
-                Fault::Close,
-            ],
+            vec![head(), half_event, Fault::Close],
         ),
-        (
-            "cut within JSON",
-            vec![
-                send(
-                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{",
-                ),
-                Fault::Close,
-            ],
-        ),
+        ("cut within JSON", vec![half_json, Fault::Close]),
         ("half-open", vec![Fault::Hang]),
-        (
-            "half-open after the head",
-            vec![Fault::head(EVENT_STREAM), Fault::Hang],
-        ),
+        ("half-open after the head", vec![head(), Fault::Hang]),
         ("slow drip", slow_drip),
-        (
-            "without end",
-            vec![Fault::head(JSON), Fault::Forever(vec![b' '; 65_536])],
-        ),
-        (
-            "an error page",
-            vec![Fault::response(
-                "500 Internal Server Error",
-                "text/html",
-                "<h1>",
-            )],
-        ),
+        ("without end", vec![Fault::head(JSON), endless]),
+        ("an error page", vec![page]),
     ]
 }

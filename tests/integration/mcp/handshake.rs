@@ -15,16 +15,13 @@ async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
         roll(&client).await.unwrap();
         let mut summary = server.requests.summary();
         summary.retain(|line| line.starts_with("POST"));
-        assert_eq!(
-            summary,
-            [
-                "POST initialize",
-                "POST notifications/initialized",
-                "POST tools/call",
-                "POST tools/call",
-            ],
-            "{dialect:?}"
-        );
+        let expected = [
+            "POST initialize",
+            "POST notifications/initialized",
+            "POST tools/call",
+            "POST tools/call",
+        ];
+        assert_eq!(summary, expected, "{dialect:?}");
         let initialize = server.requests.first("initialize");
         let params = json!({
             "protocolVersion": "2025-11-25",
@@ -73,18 +70,15 @@ async fn e6_the_first_revision_uses_initialize_initialized_and_the_call() {
         client.read_resource("memo://one").await.unwrap();
         let mut summary = server.requests.summary();
         summary.retain(|line| line.starts_with("POST"));
-        assert_eq!(
-            summary,
-            [
-                "POST initialize",
-                "POST notifications/initialized",
-                "POST tools/list",
-                "POST resources/list",
-                "POST tools/call",
-                "POST resources/read",
-            ],
-            "{dialect:?}"
-        );
+        let expected = [
+            "POST initialize",
+            "POST notifications/initialized",
+            "POST tools/list",
+            "POST resources/list",
+            "POST tools/call",
+            "POST resources/read",
+        ];
+        assert_eq!(summary, expected, "{dialect:?}");
         let sent = |method| server.requests.first(method);
         let params = json!({
             "protocolVersion": "2024-11-05",
@@ -106,9 +100,7 @@ async fn e6_the_version_header_has_the_revision_that_the_server_chose() {
         (json!(null), "2025-11-25"),
     ] {
         let result = json!({"protocolVersion": chosen, "capabilities": {}});
-        let server = FakeMcp::builder(Dialect::StreamableSse)
-            .on("initialize", move |_| Reply::result(&result))
-            .start();
+        let server = FakeMcp::start_with(Dialect::StreamableSse, "initialize", fixed(result));
         let client = client(&server.url, TransportKind::StreamableHttp);
         roll(&client).await.unwrap();
         let sent = |method| {
@@ -144,9 +136,9 @@ async fn e6_without_a_handshake_the_first_request_is_the_callers() {
 #[tokio::test]
 async fn e6_a_list_that_the_server_does_not_support_is_empty() {
     for (dialect, transport) in dialects() {
-        let server = FakeMcp::builder(dialect)
-            .on("tools/list", |_| Reply::error(-32601, "Method not found"))
-            .start();
+        let server = FakeMcp::start_with(dialect, "tools/list", |_| {
+            Reply::error(-32601, "Method not found")
+        });
         let tools = client(&server.url, transport).list_tools().await.unwrap();
         assert!(tools.is_empty());
     }
@@ -154,16 +146,14 @@ async fn e6_a_list_that_the_server_does_not_support_is_empty() {
 
 #[tokio::test]
 async fn e6_a_failed_handshake_fails_the_call_and_is_repeated_next_time() {
-    let rejects = std::sync::atomic::AtomicBool::new(true);
-    let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("initialize", move |_| {
-            if rejects.swap(false, std::sync::atomic::Ordering::SeqCst) {
-                Reply::error(-32602, "Unsupported protocol version")
-            } else {
-                Reply::raw_result("{}")
-            }
-        })
-        .start();
+    let rejects = AtomicBool::new(true);
+    let server = FakeMcp::start_with(Dialect::StreamableJson, "initialize", move |_| {
+        if rejects.swap(false, Ordering::SeqCst) {
+            Reply::error(-32602, "Unsupported protocol version")
+        } else {
+            Reply::raw_result("{}")
+        }
+    });
     let client = client(&server.url, TransportKind::StreamableHttp);
     let error = roll(&client).await.unwrap_err();
     let text = "MCP Error -32602: Unsupported protocol version";

@@ -1,7 +1,7 @@
 //! Features of the revisions with a handshake: resumed streams, server requests and notifications,
 //! cancellation.
 
-use pillion_mcp_client::{Callbacks, RequestOptions};
+use pillion_mcp_client::{Callbacks, McpLogLevel};
 use tokio::sync::Notify;
 
 use super::*;
@@ -24,10 +24,8 @@ async fn an_interrupted_stream_is_resumed_at_its_last_event() {
                         Fault::Close,
                     ];
                 }
-                let event = format!(
-                    "id: 3\ndata: {}\n\n",
-                    Reply::raw_result(ROLLED).response("2")
-                );
+                let response = Reply::raw_result(ROLLED).response("2");
+                let event = format!("id: 3\ndata: {response}\n\n");
                 return vec![Fault::response("200 OK", EVENT_STREAM, event)];
             }
             if request.rpc_method() == "tools/call" {
@@ -63,10 +61,8 @@ async fn a_stream_without_new_events_is_not_resumed_endlessly() {
     })
     .await;
     let error = roll_error(&server.url, TransportKind::StreamableHttp).await;
-    assert_eq!(
-        error.to_string(),
-        "MCP request failed: No valid JSON-RPC response found; the tool may have run"
-    );
+    let text = "MCP request failed: No valid JSON-RPC response found; the tool may have run";
+    assert_eq!(error.to_string(), text);
     assert!(server.requests.all().len() < 20);
 }
 
@@ -79,12 +75,9 @@ async fn a_dropped_call_sends_a_cancellation() {
         let server = FakeMcp::builder(dialect)
             .with_slow_calls(Duration::from_secs(60))
             .start();
-        let options = RequestOptions::default().timeout(Duration::from_millis(300));
         let client = client(&server.url, transport);
-        let error = client
-            .call_tool_with_options("roll", &json!({}), &options)
-            .await;
-        assert!(error.unwrap_err().is_timeout());
+        let error = roll_within(&client, Duration::from_millis(300)).await;
+        assert!(error.is_timeout());
         received(&server.requests, "notifications/cancelled", 1).await;
         let call = server.requests.first("tools/call");
         let cancelled = server.requests.first("notifications/cancelled");
@@ -130,16 +123,12 @@ async fn a_server_request_during_a_call_is_answered() {
         assert_eq!(progress.progress, 0.5);
         counter.fetch_add(1, Ordering::SeqCst);
     });
-    let called = client
-        .call_tool_with_options("roll", &json!({}), &options)
-        .await;
-    assert_eq!(called.unwrap().result.get(), ROLLED);
+    let call = client.call_tool_with_options("roll", &(), &options);
+    assert_eq!(call.await.unwrap().result.get(), ROLLED);
     assert_eq!(halves.load(Ordering::SeqCst), 1);
     let initialize = server.requests.first("initialize");
-    assert_eq!(
-        initialize["params"]["capabilities"],
-        json!({"sampling": {}})
-    );
+    let capabilities = &initialize["params"]["capabilities"];
+    assert_eq!(*capabilities, json!({"sampling": {}}));
     let responses = server.requests.all();
     let response = responses.iter().find(|sent| sent.rpc_id() == "\"q1\"");
     assert_eq!(response.unwrap().json()["result"]["model"], "m");
@@ -205,20 +194,13 @@ async fn lists_reads_prompts_and_completions_are_forwarded() {
     let read = client.read_resource("a:").await.unwrap();
     assert_eq!(read.get(), r#"{"contents":[],"uri":"a:"}"#);
     let prompt = client.get_prompt("p", &json!([])).await.unwrap();
-    assert_eq!(
-        prompt.get(),
-        r#"{"messages":[],"got":{"name":"p","arguments":{}}}"#
-    );
+    let text = r#"{"messages":[],"got":{"name":"p","arguments":{}}}"#;
+    assert_eq!(prompt.get(), text);
     let reference = json!({"type": "ref/prompt", "name": "p"});
     let completion = client.complete(&reference, "lang", "py").await.unwrap();
-    assert_contains!(
-        completion.get(),
-        r#""argument":{"name":"lang","value":"py"}"#
-    );
-    client
-        .set_log_level(pillion_mcp_client::McpLogLevel::Error)
-        .await
-        .unwrap();
+    let argument = r#""argument":{"name":"lang","value":"py"}"#;
+    assert_contains!(completion.get(), argument);
+    client.set_log_level(McpLogLevel::Error).await.unwrap();
     let level = server.requests.first("logging/setLevel");
     assert_eq!(level["params"], json!({"level": "error"}));
     client.ping().await.unwrap();
@@ -254,15 +236,10 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
         "name": "roll", "inputSchema": {},
         "outputSchema": {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]},
     }]});
+    let structured = |total: Value| json!({"content": [], "structuredContent": {"total": total}});
     for (result, mismatch) in [
-        (
-            json!({"content": [], "structuredContent": {"total": 5}}),
-            None,
-        ),
-        (
-            json!({"content": [], "structuredContent": {"total": "x"}}),
-            Some("/total"),
-        ),
+        (structured(json!(5)), None),
+        (structured(json!("x")), Some("/total")),
         (json!({"content": []}), Some("no structuredContent")),
         (json!({"content": [], "isError": true}), None),
     ] {
@@ -274,10 +251,8 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
         let client = client(&server.url, TransportKind::StreamableHttp);
         client.list_tools().await.unwrap();
         let options = RequestOptions::default();
-        let called = client
-            .call_tool_with_options("roll", &json!({}), &options)
-            .await
-            .unwrap();
+        let call = client.call_tool_with_options("roll", &(), &options);
+        let called = call.await.unwrap();
         assert_eq!(called.result.get(), result.to_string());
         match (called.output_mismatch, mismatch) {
             (None, None) => {}

@@ -1,15 +1,12 @@
 //! E9: nothing happens before the first operation; disconnecting is final until `connect`.
 
-use pillion_mcp_client::RequestOptions;
-use pillion_testkit::{FakeWebSocket, Recorder, Subprotocol};
+use pillion_testkit::{FakeWebSocket, Subprotocol};
 
 use super::*;
 
-const DISCONNECTED: Failure = Failure {
-    class: ErrorClass::Unavailable,
-    text: "Not connected to server",
-    kind: |kind| matches!(kind, McpErrorKind::Disconnected),
-};
+const DISCONNECTED: Failure = Failure::unavailable("Not connected to server", |kind| {
+    matches!(kind, McpErrorKind::Disconnected)
+});
 
 /// A time much shorter than the deadline of the tested client and the delay of a slow server.
 const SOON: Duration = Duration::from_secs(10);
@@ -95,10 +92,8 @@ async fn dropping_a_client_ends_its_session_once() {
     roll(&clone).await.unwrap();
     assert_eq!(session_ends(&server.requests), 0);
     drop(clone);
-    eventually("the session is deleted", || {
-        session_ends(&server.requests) == 1
-    })
-    .await;
+    let is_deleted = || session_ends(&server.requests) == 1;
+    eventually("the session is deleted", is_deleted).await;
 
     let (server, closed) = start(Dialect::StreamableJson, TransportKind::StreamableHttp);
     roll(&closed).await.unwrap();
@@ -136,13 +131,7 @@ async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
         let client = client(&server.url, TransportKind::StreamableHttp);
         let caller = client.clone();
         let call = tokio::spawn(async move { roll(&caller).await });
-        eventually("the end of the handshake", || {
-            !server
-                .requests
-                .calls("notifications/initialized")
-                .is_empty()
-        })
-        .await;
+        received(&server.requests, "notifications/initialized", 1).await;
         if disconnects {
             client.disconnect().await;
             call.await.unwrap().unwrap_err();
@@ -151,10 +140,8 @@ async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
             let _ = call.await;
             drop(client);
         }
-        eventually("the session is deleted", || {
-            session_ends(&server.requests) == 1
-        })
-        .await;
+        let is_deleted = || session_ends(&server.requests) == 1;
+        eventually("the session is deleted", is_deleted).await;
         assert!(server.requests.calls("tools/call").is_empty());
     }
 }
@@ -230,22 +217,20 @@ async fn a_server_that_does_not_answer_initialized_can_be_used() {
 async fn e8_a_late_response_is_not_given_to_another_call() {
     for (dialect, transport) in dialects() {
         let case = format!("{dialect:?}");
-        let server = FakeMcp::builder(dialect)
-            .on("tools/call", |params| match params["name"].as_str() {
+        let server = FakeMcp::start_with(dialect, "tools/call", |params| {
+            match params["name"].as_str() {
                 Some("late") => Reply::raw_result("\"late\"").after(Duration::from_millis(600)),
                 _ => Reply::raw_result(ROLLED),
-            })
-            .start();
+            }
+        });
         let client = client(&server.url, transport);
         client.connect().await.unwrap();
         let calls = (0..20).map(|_| {
             let client = client.clone();
             tokio::spawn(async move {
                 let options = RequestOptions::default().timeout(Duration::from_millis(300));
-                let error = client
-                    .call_tool_with_options("late", &json!({}), &options)
-                    .await;
-                assert!(error.unwrap_err().is_timeout());
+                let call = client.call_tool_with_options("late", &(), &options);
+                assert!(call.await.unwrap_err().is_timeout());
             })
         });
         for call in calls.collect::<Vec<_>>() {
@@ -276,10 +261,9 @@ async fn a_response_before_the_http_response_does_not_break_the_connection() {
             assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
         }
         let posts = || {
-            let all = server.requests.all();
-            all.iter()
-                .filter(|request| request.method == "POST")
-                .count()
+            let mut all = server.requests.all();
+            all.retain(|request| request.method == "POST");
+            all.len()
         };
         eventually(&case, || server.accepted() == posts()).await;
         assert!(posts() >= 5, "{case}");
@@ -293,12 +277,11 @@ async fn a_complete_list_needs_no_other_connection() {
         (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         // The connection ends after the last page.
-        let server = FakeMcp::builder(dialect)
-            .on("tools/list", |params| match params.get("cursor") {
+        let server =
+            FakeMcp::start_with(dialect, "tools/list", |params| match params.get("cursor") {
                 None => Reply::result(&json!({"tools": [{"name": "a"}], "nextCursor": "2"})),
                 Some(_) => Reply::result(&json!({"tools": [{"name": "b"}]})).last(),
-            })
-            .start();
+            });
         let client = client(&server.url, transport);
         assert_eq!(client.list_tools().await.unwrap().len(), 2);
         assert_eq!(server.requests.count("initialize"), 1);

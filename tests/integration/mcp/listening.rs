@@ -1,6 +1,6 @@
 //! The GET stream of Streamable HTTP, for messages that belong to no response.
 
-use pillion_mcp_client::{Callbacks, RequestOptions, Subscription};
+use pillion_mcp_client::{Callbacks, Subscription};
 
 use super::*;
 
@@ -151,11 +151,8 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
     })
     .await;
     let caller = client(&server.url, TransportKind::StreamableHttp);
-    let options = RequestOptions::default().timeout(Duration::from_secs(3));
-    let error = caller
-        .call_tool_with_options("roll", &json!({}), &options)
-        .await;
-    assert!(error.unwrap_err().is_timeout());
+    let error = roll_within(&caller, Duration::from_secs(3)).await;
+    assert!(error.is_timeout());
     let opened = gets(&server.requests.all());
     assert!((2..=10).contains(&opened), "{opened}");
     assert_eq!(server.requests.count("tools/call"), 1);

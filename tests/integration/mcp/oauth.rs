@@ -95,20 +95,19 @@ fn oauth(server: &FakeOAuth, settings: &Value) -> ServerConfig {
 }
 
 /// Starts a server with these rules, and a client of a user who consents.
-async fn consenting(rules: OAuthRules) -> (FakeOAuth, Arc<Consenting>, McpClient) {
-    let server = FakeOAuth::start(rules).await;
+fn consenting(rules: OAuthRules) -> (FakeOAuth, Arc<Consenting>, McpClient) {
+    let server = FakeOAuth::start(rules);
     let person = Consenting::new();
     let client = asking(&server, &person);
     (server, person, client)
 }
 
 /// Starts a server with these members in the metadata of its authorization server.
-async fn with_metadata(metadata: Value) -> FakeOAuth {
+fn with_metadata(metadata: Value) -> FakeOAuth {
     FakeOAuth::start(OAuthRules {
         metadata,
         ..OAuthRules::default()
     })
-    .await
 }
 
 fn prompted(server: &FakeOAuth, settings: &Value, person: &Arc<Consenting>) -> ServerConfig {

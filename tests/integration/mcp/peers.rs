@@ -67,10 +67,8 @@ async fn check_python(client: &McpClient) {
     unknown_method(client).await;
     client.disconnect().await;
     client.connect().await.unwrap();
-    assert_eq!(
-        text(&call(client, "add", json!({"a": 1, "b": 1})).await),
-        "2"
-    );
+    let sum = call(client, "add", json!({"a": 1, "b": 1})).await;
+    assert_eq!(text(&sum), "2");
     client.disconnect().await;
 }
 
@@ -101,45 +99,42 @@ async fn check_everything(client: &McpClient) {
     client.disconnect().await;
 }
 
+/// Checks a peer with this transport and with the detected transport.
+async fn check(name: &str, transport: TransportKind, check_client: impl AsyncFn(&McpClient)) {
+    let Some(peer) = Peer::new(name) else { return };
+    for transport in [transport, TransportKind::Auto] {
+        check_client(&client(&peer.url, transport)).await;
+    }
+}
+
 #[tokio::test]
 async fn e7_everything_over_streamable_http() {
-    let Some(peer) = Peer::start("everything") else {
-        return;
-    };
-    check_everything(&client(&peer.url, TransportKind::StreamableHttp)).await;
-    check_everything(&client(&peer.url, TransportKind::Auto)).await;
+    check(
+        "everything",
+        TransportKind::StreamableHttp,
+        check_everything,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn e7_everything_over_legacy_sse() {
-    let Some(peer) = Peer::start("everything-sse") else {
-        return;
-    };
-    check_everything(&client(&peer.url, TransportKind::LegacySse)).await;
-    check_everything(&client(&peer.url, TransportKind::Auto)).await;
+    check("everything-sse", TransportKind::LegacySse, check_everything).await;
 }
 
 #[tokio::test]
 async fn e7_python_over_legacy_sse() {
-    let Some(peer) = Peer::start("mcp1-sse") else {
-        return;
-    };
-    check_python(&client(&peer.url, TransportKind::LegacySse)).await;
-    check_python(&client(&peer.url, TransportKind::Auto)).await;
+    check("mcp1-sse", TransportKind::LegacySse, check_python).await;
 }
 
 #[tokio::test]
 async fn e7_python_over_streamable_http() {
-    let Some(peer) = Peer::start("mcp2-http") else {
-        return;
-    };
-    check_python(&client(&peer.url, TransportKind::StreamableHttp)).await;
-    check_python(&client(&peer.url, TransportKind::Auto)).await;
+    check("mcp2-http", TransportKind::StreamableHttp, check_python).await;
 }
 
 #[tokio::test]
 async fn e8_python_behind_a_bearer_token() {
-    let Some(peer) = Peer::start("fastmcp-bearer") else {
+    let Some(peer) = Peer::new("fastmcp-bearer") else {
         return;
     };
     for transport in [TransportKind::StreamableHttp, TransportKind::Auto] {
@@ -155,13 +150,9 @@ async fn e8_python_behind_a_bearer_token() {
 #[tokio::test]
 async fn e8_a_server_with_oauth_names_its_authorization_server() {
     for name in ["sdk-oauth", "fastmcp-oauth"] {
-        let Some(peer) = Peer::start(name) else {
-            return;
-        };
-        let error = client(&peer.url, TransportKind::Auto)
-            .list_tools()
-            .await
-            .unwrap_err();
+        let Some(peer) = Peer::new(name) else { return };
+        let client = client(&peer.url, TransportKind::Auto);
+        let error = client.list_tools().await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Denied, "{name}");
         let McpErrorKind::HttpStatus {
             status: 401,
@@ -174,9 +165,8 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
         let (_, url) = challenge.split_once("resource_metadata=\"").unwrap();
         let metadata = get_json(url.split('"').next().unwrap()).await;
         assert_eq!(metadata["resource"], peer.url, "{name}");
-        let issuer = metadata["authorization_servers"][0]
-            .text()
-            .trim_end_matches('/');
+        let issuer = metadata["authorization_servers"][0].text();
+        let issuer = issuer.trim_end_matches('/');
         let server = format!("{issuer}/.well-known/oauth-authorization-server");
         let server = get_json(&server).await;
         assert!(server["token_endpoint"].is_string(), "{name}: {server}");

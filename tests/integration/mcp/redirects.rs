@@ -6,11 +6,8 @@ use super::*;
 
 fn redirect(status: u16, location: &str) -> Vec<Fault> {
     let headers = [("Location", location), ("Content-Type", JSON)];
-    vec![Fault::response_with(
-        &format!("{status} Elsewhere"),
-        &headers,
-        "",
-    )]
+    let line = format!("{status} Elsewhere");
+    vec![Fault::response_with(&line, &headers, "")]
 }
 
 /// Starts a server that redirects every request except those to `/good`.
@@ -30,11 +27,8 @@ fn client(url: &str, transport: TransportKind) -> McpClient {
 
 #[tokio::test]
 async fn l1_a_redirect_to_another_origin_is_refused() {
-    let failure = Failure {
-        class: ErrorClass::Unavailable,
-        text: "MCP SSE request failed: the server redirects to another origin or too often, which is not followed",
-        kind: |kind| matches!(kind, McpErrorKind::Redirect),
-    };
+    let text = "MCP SSE request failed: the server redirects to another origin or too often, which is not followed";
+    let failure = Failure::unavailable(text, |kind| matches!(kind, McpErrorKind::Redirect));
     for status in [301, 302, 303, 307, 308] {
         for transport in [TransportKind::PostSse, TransportKind::LegacySse] {
             let elsewhere = FaultServer::start(good_response).await;
@@ -75,11 +69,8 @@ async fn a_301_302_or_303_is_not_followed() {
     ] {
         let server = redirecting(status, "/good".to_owned()).await;
         let client = client(&server.url, TransportKind::PostSse);
-        let failure = Failure {
-            class: ErrorClass::Unavailable,
-            text,
-            kind: |kind| matches!(kind, McpErrorKind::HttpStatus { .. }),
-        };
+        let failure =
+            Failure::unavailable(text, |kind| matches!(kind, McpErrorKind::HttpStatus { .. }));
         failure.check(&roll(&client).await.unwrap_err(), text);
         assert_eq!(server.requests.all().len(), 1);
     }

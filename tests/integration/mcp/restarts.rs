@@ -11,9 +11,7 @@ async fn e9_a_restarted_server_gets_a_new_session() {
         ("mcp1-sse", TransportKind::LegacySse),
         ("mcp2-http", TransportKind::Auto),
     ] {
-        let Some(peer) = Peer::start(name) else {
-            return;
-        };
+        let Some(peer) = Peer::new(name) else { return };
         let client = client(&peer.url, transport);
         let before = client.list_tools().await.unwrap().len();
         let peer = peer.restart();

@@ -19,9 +19,9 @@ async fn e10_a_result_is_unchanged_byte_for_byte() {
     for result in results {
         for (dialect, transport) in dialects() {
             let sent = result.to_owned();
-            let server = FakeMcp::builder(dialect.clone())
-                .on("tools/call", move |_| Reply::raw_result(&sent))
-                .start();
+            let server = FakeMcp::start_with(dialect.clone(), "tools/call", move |_| {
+                Reply::raw_result(&sent)
+            });
             let got = roll(&client(&server.url, transport)).await.unwrap();
             assert!(got.get() == result, "{dialect:?}: {:.80}", got.get());
         }
@@ -31,9 +31,9 @@ async fn e10_a_result_is_unchanged_byte_for_byte() {
 #[tokio::test]
 async fn e10_is_error_is_a_result_in_the_client_and_a_failure_in_the_tool() {
     let result = r#"{"content":[{"type":"text","text":"no such dice"}],"isError":true}"#;
-    let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/call", move |_| Reply::raw_result(result))
-        .start();
+    let server = FakeMcp::start_with(Dialect::StreamableJson, "tools/call", move |_| {
+        Reply::raw_result(result)
+    });
     let client = client(&server.url, TransportKind::StreamableHttp);
     assert_eq!(roll(&client).await.unwrap().get(), result);
 
@@ -71,20 +71,17 @@ async fn e11_empty_arguments_are_an_object() {
 
 /// Starts a server whose list has this many pages of two tools, or endless pages.
 fn paged(dialect: Dialect, pages: Option<usize>) -> FakeMcp {
-    FakeMcp::builder(dialect)
-        .on("tools/list", move |params| {
-            let cursor = params["cursor"].as_str().unwrap_or("0");
-            let page: usize = cursor.parse().unwrap();
-            let mut result = json!({"tools": [
-                {"name": format!("a{page}"), "inputSchema": {"type": "object"}},
-                {"name": format!("b{page}"), "inputSchema": {"type": "object"}},
-            ]});
-            if pages.is_none_or(|pages| page + 1 < pages) {
-                result["nextCursor"] = json!((page + 1).to_string());
-            }
-            Reply::result(&result)
-        })
-        .start()
+    FakeMcp::start_with(dialect, "tools/list", move |params| {
+        let page: usize = params["cursor"].as_str().unwrap_or("0").parse().unwrap();
+        let mut result = json!({"tools": [
+            {"name": format!("a{page}"), "inputSchema": {"type": "object"}},
+            {"name": format!("b{page}"), "inputSchema": {"type": "object"}},
+        ]});
+        if pages.is_none_or(|pages| page + 1 < pages) {
+            result["nextCursor"] = json!((page + 1).to_string());
+        }
+        Reply::result(&result)
+    })
 }
 
 #[tokio::test]
@@ -108,11 +105,10 @@ async fn an_endless_list_is_an_error() {
     let mut config = config(&server.url, TransportKind::Http);
     config.limits.max_pages = 5;
     let client = McpClient::new(config);
-    let failure = Failure {
-        class: ErrorClass::Internal,
-        text: "MCP request failed: the list has more than 5 pages",
-        kind: |kind| matches!(kind, McpErrorKind::TooManyPages { limit: 5 }),
-    };
+    let text = "MCP request failed: the list has more than 5 pages";
+    let failure = Failure::internal(text, |kind| {
+        matches!(kind, McpErrorKind::TooManyPages { limit: 5 })
+    });
     failure.check(&client.list_tools().await.unwrap_err(), "endless");
     assert_eq!(server.requests.count("tools/list"), 5);
     roll(&client).await.unwrap();
@@ -121,9 +117,9 @@ async fn an_endless_list_is_an_error() {
 #[tokio::test]
 async fn a_malformed_list_is_an_error() {
     for result in [r#"{"tools":7}"#, "[]", "\"x\"", r#"{"tools":"none"}"#] {
-        let server = FakeMcp::builder(Dialect::PlainHttp)
-            .on("tools/list", move |_| Reply::raw_result(result))
-            .start();
+        let server = FakeMcp::start_with(Dialect::PlainHttp, "tools/list", move |_| {
+            Reply::raw_result(result)
+        });
         let client = client(&server.url, TransportKind::Http);
         match client.list_tools().await {
             // PHP servers may write an empty list for an empty object.
@@ -140,16 +136,12 @@ async fn a_malformed_list_is_an_error() {
 
 #[tokio::test]
 async fn f6_an_invalid_entry_is_skipped() {
-    let server = FakeMcp::builder(Dialect::PlainHttp)
-        .on(
-            "tools/list",
-            fixed(json!({"tools": [
-                {"name": "good"}, {"description": "no name"}, 7, {"name": 8}, {"name": ""},
-                {"name": "schema", "inputSchema": "none"}, {"name": "fine", "extra": true},
-                {"name": "odd", "title": 5, "description": {}, "annotations": null},
-            ]})),
-        )
-        .start();
+    let list = fixed(json!({"tools": [
+        {"name": "good"}, {"description": "no name"}, 7, {"name": 8}, {"name": ""},
+        {"name": "schema", "inputSchema": "none"}, {"name": "fine", "extra": true},
+        {"name": "odd", "title": 5, "description": {}, "annotations": null},
+    ]}));
+    let server = FakeMcp::start_with(Dialect::PlainHttp, "tools/list", list);
     let client = client(&server.url, TransportKind::Http);
     let tools = McpTool::discover(&client, "x_").await.unwrap();
     let names: Vec<_> = tools
@@ -164,9 +156,7 @@ async fn f6_a_name_that_is_too_long_with_its_prefix_is_shortened() {
     let fits = "y".repeat(126);
     let long = "y".repeat(127);
     let listed = json!({"tools": [{"name": fits}, {"name": long}, {"name": "good"}]});
-    let server = FakeMcp::builder(Dialect::PlainHttp)
-        .on("tools/list", move |_| Reply::result(&listed))
-        .start();
+    let server = FakeMcp::start_with(Dialect::PlainHttp, "tools/list", fixed(listed));
     let client = client(&server.url, TransportKind::Http);
     // The name is valid in the list; only the prefixed name is too long.
     assert_eq!(client.list_tools().await.unwrap().len(), 3);

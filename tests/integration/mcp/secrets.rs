@@ -30,6 +30,7 @@ fn secretive(url: &str, transport: TransportKind) -> McpClient {
 
 #[tokio::test]
 async fn l1_no_secret_in_any_error_or_debug_text() {
+    let elsewhere = "http://127.0.0.1:1/?key=hush-query";
     let faults = [
         vec![Fault::Close],
         vec![Fault::Hang],
@@ -41,10 +42,7 @@ async fn l1_no_secret_in_any_error_or_debug_text() {
         vec![Fault::response("200 OK", EVENT_STREAM, b"data: \xff\n\n")],
         vec![Fault::head(EVENT_STREAM), Fault::Close],
         vec![Fault::Send(b"nonsense\r\n\r\n".to_vec()), Fault::Close],
-        vec![Fault::redirect(
-            "307 Elsewhere",
-            "http://127.0.0.1:1/?key=hush-query",
-        )],
+        vec![Fault::redirect("307 Elsewhere", elsewhere)],
         vec![Fault::redirect("307 Round", "?key=hush-query")],
         vec![Fault::redirect("307 Nowhere", "::")],
     ];

@@ -23,12 +23,10 @@ async fn the_session_id_is_in_every_request_after_the_handshake() {
 async fn call_after_expiry(dialect: Dialect, transport: TransportKind) -> (FakeMcp, McpClient) {
     let executed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&executed);
-    let server = FakeMcp::builder(dialect)
-        .on("tools/call", move |_| {
-            counter.fetch_add(1, Ordering::SeqCst);
-            Reply::raw_result(ROLLED)
-        })
-        .start();
+    let server = FakeMcp::start_with(dialect, "tools/call", move |_| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        Reply::raw_result(ROLLED)
+    });
     let client = client(&server.url, transport);
     roll(&client).await.unwrap();
     server.forget_sessions();
@@ -78,11 +76,8 @@ async fn rejecting(fault: impl Fn(&Recorded) -> Fault + Send + Sync + 'static) -
 #[tokio::test]
 async fn a_session_that_always_expires_at_once_is_an_error() {
     let server = rejecting(|_| Fault::response("404 Not Found", JSON, "")).await;
-    let failure = Failure {
-        class: ErrorClass::Unavailable,
-        text: "MCP request failed: the session has expired",
-        kind: |kind| matches!(kind, McpErrorKind::SessionExpired),
-    };
+    let text = "MCP request failed: the session has expired";
+    let failure = Failure::unavailable(text, |kind| matches!(kind, McpErrorKind::SessionExpired));
     let error = roll_error(&server.url, TransportKind::StreamableHttp).await;
     failure.check(&error, "404 always");
     assert_eq!(server.requests.count("tools/call"), 2);
@@ -111,12 +106,12 @@ async fn e7_an_expired_endpoint_is_replaced_though_its_stream_is_open() {
 
 #[tokio::test]
 async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
-    let server = FakeMcp::builder(LEGACY_SSE)
-        .on("tools/call", |params| match params["name"].as_str() {
+    let server = FakeMcp::start_with(LEGACY_SSE, "tools/call", |params| {
+        match params["name"].as_str() {
             Some("slow") => Reply::raw_result("\"slow\"").after(Duration::from_secs(1)),
             _ => Reply::raw_result(ROLLED),
-        })
-        .start();
+        }
+    });
     let client = client(&server.url, TransportKind::LegacySse);
     client.connect().await.unwrap();
     let caller = client.clone();
@@ -130,9 +125,9 @@ async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
 
 #[tokio::test]
 async fn a_tool_of_a_server_with_handshake_may_use_the_code_of_a_header_mismatch() {
-    let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/call", |_| Reply::error(-32020, "the dice are gone"))
-        .start();
+    let server = FakeMcp::start_with(Dialect::StreamableJson, "tools/call", |_| {
+        Reply::error(-32020, "the dice are gone")
+    });
     let error = roll_error(&server.url, TransportKind::Auto).await;
     assert_eq!(error.rpc_error().unwrap().code, -32020);
     assert_eq!(server.requests.count("tools/call"), 1);

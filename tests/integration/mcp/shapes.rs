@@ -75,28 +75,20 @@ async fn e2_every_form_of_plain_json_is_read() {
     is_understood("white space", JSON, |r| format!("\r\n  {r}\n")).await;
     is_understood("byte order mark", JSON, |r| format!("\u{feff}{r}")).await;
     is_understood("a batch", JSON, |r| format!("[3,{{\"method\":\"x\"}},{r}]")).await;
-    is_understood(
-        "a charset",
-        "Application/JSON; charset=utf-8",
-        str::to_owned,
-    )
-    .await;
+    let charset = "Application/JSON; charset=utf-8";
+    is_understood("a charset", charset, str::to_owned).await;
     is_understood("named text", "text/plain", str::to_owned).await;
-    is_understood("named a stream", "TEXT/EVENT-STREAM;x=y", |r| {
-        format!("data: {r}\n\n")
-    })
-    .await;
+    let stream = "TEXT/EVENT-STREAM;x=y";
+    is_understood("named a stream", stream, |r| format!("data: {r}\n\n")).await;
 }
 
 #[tokio::test]
 async fn e2_a_response_in_single_bytes_is_read() {
     let server = FaultServer::start(|request| {
         let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
-        let mut faults = vec![Fault::Send(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
-              Transfer-Encoding: chunked\r\n\r\n"
-                .to_vec(),
-        )];
+        let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                     Transfer-Encoding: chunked\r\n\r\n";
+        let mut faults = vec![Fault::Send(head.to_vec())];
         for byte in format!("data: {response}\r\n\r\n").bytes() {
             faults.push(Fault::Send(vec![b'1', b'\r', b'\n', byte, b'\r', b'\n']));
         }
@@ -112,8 +104,8 @@ async fn e2_a_response_in_single_bytes_is_read() {
 async fn e2_a_response_is_returned_although_the_stream_stays_open() {
     let server = FaultServer::start(|request| {
         let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
-        let event = format!("data: {response}\n\n").into_bytes();
-        vec![Fault::head(EVENT_STREAM), Fault::Send(event), Fault::Hang]
+        let event = Fault::event(response);
+        vec![Fault::head(EVENT_STREAM), event, Fault::Hang]
     })
     .await;
     let client = client(&server.url, TransportKind::PostSse);

@@ -1,6 +1,6 @@
 //! Revision 2026-07-28: no handshake, and every request contains all metadata.
 
-use pillion_mcp_client::{Callbacks, McpLogLevel, ProtocolVersion, RequestOptions};
+use pillion_mcp_client::{Callbacks, McpLogLevel, ProtocolVersion};
 use pillion_testkit::FakeMcpBuilder;
 
 use super::*;
@@ -33,22 +33,20 @@ async fn e6_discover_is_sent_once_and_every_request_has_its_revision() {
     let name = ("fake".to_owned(), "1".to_owned());
     assert_eq!(info.server_name(), Some(name));
     let call = server.requests.calls("tools/call").remove(0);
-    assert_eq!(
-        call.json()["params"],
-        json!({
-            "name": "roll",
-            "arguments": {"dice": "1d20"},
-            "_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientInfo": {
-                    "name": "pillion", "version": env!("CARGO_PKG_VERSION"),
-                },
-                "io.modelcontextprotocol/clientCapabilities": {
-                    "extensions": {"io.modelcontextprotocol/tasks": {}},
-                },
+    let params = json!({
+        "name": "roll",
+        "arguments": {"dice": "1d20"},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {
+                "name": "pillion", "version": env!("CARGO_PKG_VERSION"),
             },
-        })
-    );
+            "io.modelcontextprotocol/clientCapabilities": {
+                "extensions": {"io.modelcontextprotocol/tasks": {}},
+            },
+        },
+    });
+    assert_eq!(call.json()["params"], params);
     // Another client of the same server uses the cached revision; a client with a pinned revision
     // needs no detection.
     assert_eq!(roll(&auto(&server)).await.unwrap().get(), ROLLED);
@@ -61,29 +59,23 @@ async fn e6_discover_is_sent_once_and_every_request_has_its_revision() {
 #[tokio::test]
 async fn a_request_is_repeated_with_a_revision_that_the_server_names() {
     let first = AtomicBool::new(true);
-    let server = stateless()
-        .on("server/discover", move |_| {
-            if first.swap(false, Ordering::SeqCst) {
-                let data = json!({"supported": ["2026-07-28"]});
-                let error = json!({"code": -32022, "message": "No", "data": data});
-                Reply::raw_error(&error)
-            } else {
-                Reply::result(&json!({"supportedVersions": ["2026-07-28"]}))
-            }
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::Stateless, "server/discover", move |_| {
+        if first.swap(false, Ordering::SeqCst) {
+            let data = json!({"supported": ["2026-07-28"]});
+            let error = json!({"code": -32022, "message": "No", "data": data});
+            Reply::raw_error(&error)
+        } else {
+            Reply::result(&json!({"supportedVersions": ["2026-07-28"]}))
+        }
+    });
     roll(&auto(&server)).await.unwrap();
     assert!(server.requests.calls("initialize").is_empty());
 }
 
 #[tokio::test]
 async fn a_server_with_only_unknown_revisions_is_a_clear_error() {
-    let server = stateless()
-        .on(
-            "server/discover",
-            fixed(json!({"supportedVersions": ["2031-01-01"]})),
-        )
-        .start();
+    let versions = fixed(json!({"supportedVersions": ["2031-01-01"]}));
+    let server = FakeMcp::start_with(Dialect::Stateless, "server/discover", versions);
     let error = roll(&auto(&server)).await.unwrap_err();
     assert_contains!(error.to_string(), "2031-01-01");
     assert_eq!(error.class(), ErrorClass::Unavailable);
@@ -169,21 +161,15 @@ async fn an_unanswered_input_request_is_an_error_that_names_it() {
 
 #[tokio::test]
 async fn endless_input_requests_and_malformed_results_are_errors() {
+    let endless = json!({"resultType": "input_required", "requestState": "x"});
+    let malformed = json!({"resultType": "input_required", "inputRequests": 3});
     for (result, part) in [
-        (
-            json!({"resultType": "input_required", "requestState": "x"}),
-            "rounds",
-        ),
+        (endless, "rounds"),
         (json!({"resultType": "input_required"}), "requestState"),
-        (
-            json!({"resultType": "input_required", "inputRequests": 3}),
-            "unexpected form",
-        ),
+        (malformed, "unexpected form"),
         (json!({"resultType": "telepathy"}), "telepathy"),
     ] {
-        let server = stateless()
-            .on("tools/call", move |_| Reply::result(&result))
-            .start();
+        let server = FakeMcp::start_with(Dialect::Stateless, "tools/call", fixed(result));
         let error = roll(&auto(&server)).await.unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
         assert!(server.requests.count("tools/call") <= 16);
@@ -193,12 +179,8 @@ async fn endless_input_requests_and_malformed_results_are_errors() {
 #[tokio::test]
 async fn a_list_is_cached_for_the_ttl_of_the_server() {
     for (ttl, request_count) in [(60_000, 1), (0, 2)] {
-        let server = stateless()
-            .on(
-                "prompts/list",
-                fixed(json!({"prompts": [{"name": "p"}], "ttlMs": ttl, "cacheScope": "private"})),
-            )
-            .start();
+        let list = json!({"prompts": [{"name": "p"}], "ttlMs": ttl, "cacheScope": "private"});
+        let server = FakeMcp::start_with(Dialect::Stateless, "prompts/list", fixed(list));
         let client = auto(&server);
         for _ in 0..2 {
             assert_eq!(client.list_prompts().await.unwrap().len(), 1);
@@ -210,12 +192,10 @@ async fn a_list_is_cached_for_the_ttl_of_the_server() {
 #[tokio::test]
 async fn a_list_that_changed_while_it_was_read_is_not_cached() {
     let changed = json!({"method": "notifications/prompts/list_changed", "params": {}});
-    let server = stateless()
-        .on("prompts/list", move |_| {
-            let list = json!({"prompts": [], "ttlMs": 60_000});
-            Reply::result(&list).preceded_by(&changed)
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::Stateless, "prompts/list", move |_| {
+        let list = json!({"prompts": [], "ttlMs": 60_000});
+        Reply::result(&list).preceded_by(&changed)
+    });
     let client = auto(&server);
     for _ in 0..2 {
         client.list_prompts().await.unwrap();
@@ -225,14 +205,16 @@ async fn a_list_that_changed_while_it_was_read_is_not_cached() {
 
 #[tokio::test]
 async fn an_input_request_is_not_cached() {
-    let server = stateless()
-        .on("resources/read", |params| match params["requestState"] {
+    let server = FakeMcp::start_with(
+        Dialect::Stateless,
+        "resources/read",
+        |params| match params["requestState"] {
             Value::Null => Reply::result(&json!({
                 "resultType": "input_required", "requestState": "x", "ttlMs": 60_000,
             })),
             _ => Reply::result(&json!({"resultType": "complete", "contents": []})),
-        })
-        .start();
+        },
+    );
     let client = auto(&server);
     for _ in 0..2 {
         client.read_resource("file:///a").await.unwrap();
@@ -242,21 +224,16 @@ async fn an_input_request_is_not_cached() {
 
 #[tokio::test]
 async fn endless_rounds_end_at_the_overall_deadline() {
-    let server = stateless()
-        .on("tools/call", |_| {
-            let question = json!({"resultType": "input_required", "inputRequests": {
-                "q": {"method": "elicitation/create", "params": {}},
-            }});
-            Reply::result(&question).after(Duration::from_millis(100))
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::Stateless, "tools/call", |_| {
+        let question = json!({"resultType": "input_required", "inputRequests": {
+            "q": {"method": "elicitation/create", "params": {}},
+        }});
+        Reply::result(&question).after(Duration::from_millis(100))
+    });
     let client = obliging(&server);
-    let before = std::time::Instant::now();
-    let options = RequestOptions::default().timeout(Duration::from_millis(450));
-    let error = client
-        .call_tool_with_options("roll", &json!({}), &options)
-        .await;
-    assert!(error.unwrap_err().is_timeout());
+    let before = Instant::now();
+    let error = roll_within(&client, Duration::from_millis(450)).await;
+    assert!(error.is_timeout());
     assert!(before.elapsed() < Duration::from_millis(1500));
     let error = roll(&client).await.unwrap_err();
     assert_contains!(error.to_string(), "16 rounds");
@@ -276,13 +253,11 @@ async fn streams_of_two_clients_have_different_ids() {
 
 #[tokio::test]
 async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
-    let server = stateless()
-        .on("tools/list", fixed(json!({"tools": [], "ttlMs": 60_000})))
-        .start();
+    let list = fixed(json!({"tools": [], "ttlMs": 60_000}));
+    let server = FakeMcp::start_with(Dialect::Stateless, "tools/list", list);
     let client = auto(&server);
-    let filter = tools_filter();
     client.list_tools().await.unwrap();
-    let mut subscription = client.subscribe(filter).await.unwrap();
+    let mut subscription = client.subscribe(tools_filter()).await.unwrap();
     let listen = server.requests.calls("subscriptions/listen").remove(0);
     let requested = json!({
         "toolsListChanged": true, "promptsListChanged": false, "resourcesListChanged": false,
@@ -335,8 +310,7 @@ async fn a_rejected_subscription_is_an_error_every_time() {
 async fn disconnecting_ends_the_pause_of_a_subscription_that_broke_off() {
     let server = stateless().start();
     let client = auto(&server);
-    let filter = tools_filter();
-    let mut subscription = client.subscribe(filter).await.unwrap();
+    let mut subscription = client.subscribe(tools_filter()).await.unwrap();
     drop(server);
     // The paused clock advances whenever the runtime is idle, because the pauses are long by now.
     tokio::time::pause();
@@ -364,22 +338,19 @@ async fn a_dropped_subscription_closes_its_stream() {
 
 #[tokio::test]
 async fn progress_and_log_messages_come_before_the_result() {
-    let server = stateless()
-        .on("tools/call", |params| {
-            let token = &params["_meta"]["progressToken"];
-            let level = &params["_meta"]["io.modelcontextprotocol/logLevel"];
-            Reply::raw_result(ROLLED)
-                .preceded_by(
-                    &json!({"method": "notifications/message", "params": {"level": level}}),
-                )
-                .preceded_by(&json!({"method": "notifications/progress", "params": {
-                    "progressToken": token, "progress": 1, "total": 2, "message": "half",
-                }}))
-                .preceded_by(&json!({"method": "notifications/progress", "params": {
-                    "progressToken": "another's", "progress": 9,
-                }}))
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::Stateless, "tools/call", |params| {
+        let token = &params["_meta"]["progressToken"];
+        let level = &params["_meta"]["io.modelcontextprotocol/logLevel"];
+        let log = json!({"method": "notifications/message", "params": {"level": level}});
+        Reply::raw_result(ROLLED)
+            .preceded_by(&log)
+            .preceded_by(&json!({"method": "notifications/progress", "params": {
+                "progressToken": token, "progress": 1, "total": 2, "message": "half",
+            }}))
+            .preceded_by(&json!({"method": "notifications/progress", "params": {
+                "progressToken": "another's", "progress": 9,
+            }}))
+    });
     let levels = Arc::new(std::sync::Mutex::new(Vec::new()));
     let log = Arc::clone(&levels);
     let callbacks = Callbacks::new().on_notification(move |notice| {
@@ -391,10 +362,8 @@ async fn progress_and_log_messages_come_before_the_result() {
     let seen = Arc::clone(&steps);
     let options =
         RequestOptions::default().on_progress(move |step| seen.lock().unwrap().push(step));
-    client
-        .call_tool_with_options("roll", &json!({}), &options)
-        .await
-        .unwrap();
+    let call = client.call_tool_with_options("roll", &(), &options);
+    call.await.unwrap();
     let steps = steps.lock().unwrap();
     assert_eq!(steps.len(), 1);
     assert_eq!((steps[0].progress, steps[0].total), (1.0, Some(2.0)));
@@ -419,11 +388,8 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
     let (list, call) = (Arc::clone(&changed), Arc::clone(&changed));
     let server = stateless()
         .on("tools/list", move |_| {
-            let header = if list.load(Ordering::SeqCst) {
-                "Place"
-            } else {
-                "Region"
-            };
+            let is_changed = list.load(Ordering::SeqCst);
+            let header = if is_changed { "Place" } else { "Region" };
             Reply::result(&with_region(header))
         })
         .on("tools/call", move |_| {
@@ -454,21 +420,18 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
 #[tokio::test]
 async fn a_dropped_call_closes_its_connection_without_a_message() {
     let server = stateless().with_slow_calls(Duration::from_secs(60)).start();
-    let options = RequestOptions::default().timeout(Duration::from_millis(200));
     let client = auto(&server);
-    let error = client
-        .call_tool_with_options("roll", &json!({}), &options)
-        .await;
-    assert_matches!(error.unwrap_err().kind(), McpErrorKind::Timeout { .. });
+    let error = roll_within(&client, Duration::from_millis(200)).await;
+    assert_matches!(error.kind(), McpErrorKind::Timeout { .. });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(server.requests.calls("notifications/cancelled").is_empty());
 }
 
 #[tokio::test]
 async fn an_error_of_a_tool_is_not_taken_for_another_revision() {
-    let server = stateless()
-        .on("tools/call", |_| Reply::error(-32001, "upstream timed out"))
-        .start();
+    let server = FakeMcp::start_with(Dialect::Stateless, "tools/call", |_| {
+        Reply::error(-32001, "upstream timed out")
+    });
     let client = auto(&server);
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().code, -32001);

@@ -35,7 +35,6 @@ async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
 
 /// Returns the process id of the server.
 async fn pid(client: &McpClient) -> u64 {
-    call(client, "state", json!({})).await["pid"]
-        .as_u64()
-        .unwrap()
+    let state = call(client, "state", json!({})).await;
+    state["pid"].as_u64().unwrap()
 }

@@ -19,10 +19,8 @@ fn server(output_schema: &Value, content: &Value) -> FakeMcp {
 
 async fn call(client: &McpClient, timeout: Duration) -> ToolCallResult {
     let options = RequestOptions::default().timeout(timeout);
-    let called = client
-        .call_tool_with_options("roll", &json!({}), &options)
-        .await;
-    called.unwrap()
+    let call = client.call_tool_with_options("roll", &(), &options);
+    call.await.unwrap()
 }
 
 /// Returns the warning of a result; the second call uses the compiled schema.
@@ -74,20 +72,15 @@ async fn a_forwarded_result_is_checked_and_kept_as_the_server_wrote_it() {
     let Some(ServerResponse::Result(written)) = output.response else {
         panic!("no response: {output:?}");
     };
-    assert_eq!(
-        written.get(),
-        r#"{"content":[],"structuredContent":{"n":"1"}}"#
-    );
+    let expected = r#"{"content":[],"structuredContent":{"n":"1"}}"#;
+    assert_eq!(written.get(), expected);
     // A caller that does not forward the response gets the same outcome, without the response.
     let (arguments, context) = (Map::new(), CallContext::default());
-    let called = tool
-        .call_with_client(&client, &arguments, context)
-        .await
-        .unwrap();
-    assert_eq!(
-        (called.result, called.metadata, called.response),
-        (output.result, output.metadata, None)
-    );
+    let call = tool.call_with_client(&client, &arguments, context);
+    let called = call.await.unwrap();
+    assert_eq!(called.result, output.result);
+    assert_eq!(called.metadata, output.metadata);
+    assert_eq!(called.response, None);
 }
 
 #[tokio::test]
@@ -147,23 +140,19 @@ fn a_hostile_output_schema_delays_no_call() {
 #[tokio::test]
 async fn the_total_size_of_a_list_is_limited() {
     let pages = AtomicUsize::new(0);
-    let server = FakeMcp::builder(Dialect::PlainHttp)
-        .on("tools/list", move |_| {
-            // A page or a cursor that repeats would end the list.
-            let page = pages.fetch_add(1, Ordering::SeqCst).to_string();
-            let tool = json!({"name": page, "description": "x".repeat(900)});
-            Reply::result(&json!({"tools": [tool], "nextCursor": page}))
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::PlainHttp, "tools/list", move |_| {
+        // A page or a cursor that repeats would end the list.
+        let page = pages.fetch_add(1, Ordering::SeqCst).to_string();
+        let tool = json!({"name": page, "description": "x".repeat(900)});
+        Reply::result(&json!({"tools": [tool], "nextCursor": page}))
+    });
     let mut config = config(&server.url, TransportKind::Http);
     config.limits.max_response_bytes = 1024;
     let client = McpClient::new(config);
     let error = client.list_tools().await.unwrap_err();
     assert_matches!(error.kind(), McpErrorKind::ListTooLarge { limit: 4096 });
-    assert_eq!(
-        error.to_string(),
-        "MCP request failed: the list is larger than 4096 bytes"
-    );
+    let text = "MCP request failed: the list is larger than 4096 bytes";
+    assert_eq!(error.to_string(), text);
     assert_eq!(server.requests.count("tools/list"), 5);
 }
 

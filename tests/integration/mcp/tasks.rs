@@ -1,6 +1,6 @@
 //! Calls that a server runs as tasks (extension of revision 2026-07-28).
 
-use pillion_mcp_client::{Callbacks, RequestOptions};
+use pillion_mcp_client::Callbacks;
 use pillion_testkit::FakeMcpBuilder;
 use serde_json::Map;
 
@@ -53,14 +53,12 @@ async fn faulty(
 #[tokio::test]
 async fn a_task_is_polled_until_its_result() {
     let polls = AtomicUsize::new(0);
+    let begun = json!({
+        "resultType": "task", "taskId": "t1", "status": "working",
+        "statusMessage": "begun", "ttlMs": null, "pollIntervalMs": 1,
+    });
     let server = stateless()
-        .on(
-            "tools/call",
-            fixed(json!({
-                "resultType": "task", "taskId": "t1", "status": "working",
-                "statusMessage": "begun", "ttlMs": null, "pollIntervalMs": 1,
-            })),
-        )
+        .on("tools/call", fixed(begun))
         .on("tasks/get", move |_| {
             Reply::result(&match polls.fetch_add(1, Ordering::SeqCst) {
                 0 => json!({"taskId": "t1", "status": "working", "pollIntervalMs": 1}),
@@ -80,10 +78,8 @@ async fn a_task_is_polled_until_its_result() {
         counter.fetch_add(1, Ordering::SeqCst);
     });
     let client = obliging(&server.url).0;
-    let called = client
-        .call_tool_with_options("roll", &json!({}), &options)
-        .await;
-    assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
+    let call = client.call_tool_with_options("roll", &(), &options);
+    assert_eq!(call.await.unwrap().result.get(), r#"{"n":7}"#);
     assert_eq!(received.load(Ordering::SeqCst), 1);
     let update = server.requests.first("tasks/update");
     let responses = json!({"q": {"action": "accept"}});
@@ -94,11 +90,9 @@ async fn a_task_is_polled_until_its_result() {
 #[tokio::test]
 async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     let task = |status: Value| {
+        let begun = json!({"resultType": "task", "taskId": "t", "status": "working"});
         stateless()
-            .on(
-                "tools/call",
-                fixed(json!({"resultType": "task", "taskId": "t", "status": "working"})),
-            )
+            .on("tools/call", fixed(begun))
             .on("tasks/get", move |_| Reply::result(&status))
             .start()
     };
@@ -112,12 +106,9 @@ async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     assert_eq!(error.class(), ErrorClass::Cancelled);
     assert_contains!(error.to_string(), "by hand");
     let server = task(json!({"taskId": "t", "status": "working"}));
-    let options = RequestOptions::default().timeout(Duration::from_millis(300));
     let client = auto(&server);
-    let error = client
-        .call_tool_with_options("roll", &json!({}), &options)
-        .await;
-    assert!(error.unwrap_err().is_timeout());
+    let error = roll_within(&client, Duration::from_millis(300)).await;
+    assert!(error.is_timeout());
     received(&server.requests, "tasks/cancel", 1).await;
 }
 
@@ -146,12 +137,9 @@ async fn a_temporarily_unreachable_server_does_not_end_a_task() {
 async fn a_task_of_an_unreachable_server_ends_at_the_deadline() {
     let server = faulty(|_, _| Err(vec![Fault::text("503 Service Unavailable", "Busy")])).await;
     let client = client(&server.url, TransportKind::Auto);
-    let options = RequestOptions::default().timeout(Duration::from_secs(1));
-    let before = std::time::Instant::now();
-    let error = client
-        .call_tool_with_options("roll", &json!({}), &options)
-        .await;
-    assert!(error.unwrap_err().is_timeout());
+    let before = Instant::now();
+    let error = roll_within(&client, Duration::from_secs(1)).await;
+    assert!(error.is_timeout());
     assert!(before.elapsed() < Duration::from_secs(5));
     assert!(server.requests.count("tasks/get") > 2);
 }
@@ -229,9 +217,7 @@ async fn e9_disconnecting_ends_a_task_between_two_polls() {
     });
     for begun in [slow, asking] {
         let case = begun.to_string();
-        let server = stateless()
-            .on("tools/call", move |_| Reply::result(&begun))
-            .start();
+        let server = FakeMcp::start_with(Dialect::Stateless, "tools/call", fixed(begun));
         // The user takes longer than the request's timeout.
         let callbacks = Callbacks::new().on_elicitation(|_| std::future::pending());
         let config = config(&server.url, TransportKind::Auto);

@@ -78,11 +78,8 @@ async fn e7_an_endpoint_of_another_origin_is_refused_without_a_request() {
     let elsewhere = FakeMcp::start(Dialect::PlainHttp);
     let endpoint = Endpoint::Text(elsewhere.url.clone());
     let server = FakeMcp::start(Dialect::LegacySse(endpoint));
-    let failure = Failure {
-        class: ErrorClass::Unavailable,
-        text: "MCP SSE request failed: the server announced an SSE endpoint of another origin",
-        kind: |kind| matches!(kind, McpErrorKind::ForeignEndpoint),
-    };
+    let text = "MCP SSE request failed: the server announced an SSE endpoint of another origin";
+    let failure = Failure::unavailable(text, |kind| matches!(kind, McpErrorKind::ForeignEndpoint));
     let client = client(&server.url, TransportKind::LegacySse);
     failure.check(&roll(&client).await.unwrap_err(), "foreign endpoint");
     assert!(elsewhere.requests.all().is_empty());
@@ -102,10 +99,8 @@ async fn e7_a_request_from_the_server_is_answered() {
         }),
     ];
     eventually("both answers", || {
-        let all = server.requests.all();
-        let has =
-            |response: &serde_json::Value| all.iter().any(|request| request.json() == *response);
-        responses.iter().all(has)
+        let all: Vec<_> = server.requests.all().iter().map(Recorded::json).collect();
+        responses.iter().all(|response| all.contains(response))
     })
     .await;
     roll(&client).await.unwrap();
@@ -117,11 +112,9 @@ async fn e7_a_closed_stream_is_reopened() {
         (LEGACY_SSE, TransportKind::LegacySse),
         (Dialect::GetSse, TransportKind::GetSse),
     ] {
-        let server = FakeMcp::builder(dialect)
-            .on("wait", |_| {
-                Reply::raw_result("{}").after(std::time::Duration::from_secs(60))
-            })
-            .start();
+        let server = FakeMcp::start_with(dialect, "wait", |_| {
+            Reply::raw_result("{}").after(Duration::from_secs(60))
+        });
         let client = client(&server.url, transport);
         roll(&client).await.unwrap();
         // A running call fails and is not retried.
@@ -129,11 +122,8 @@ async fn e7_a_closed_stream_is_reopened() {
         let call = tokio::spawn(async move { waiting.request("wait", &json!({})).await });
         received(&server.requests, "wait", 1).await;
         server.close_streams();
-        let failure = Failure {
-            class: ErrorClass::Unavailable,
-            text: "MCP SSE request failed: the server closed the connection",
-            kind: |kind| matches!(kind, McpErrorKind::StreamClosed),
-        };
+        let text = "MCP SSE request failed: the server closed the connection";
+        let failure = Failure::unavailable(text, |kind| matches!(kind, McpErrorKind::StreamClosed));
         failure.check(&call.await.unwrap().unwrap_err(), "closed");
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         assert_eq!(server.requests.count("wait"), 1);

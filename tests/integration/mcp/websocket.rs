@@ -31,11 +31,9 @@ async fn e7_concurrent_calls_share_one_connection() {
             call.await.unwrap();
         }
         assert_eq!(server.open(), 1);
-        assert_eq!(server.requests.all().len(), 1);
-        assert_eq!(
-            server.requests.all()[0].header("sec-websocket-protocol"),
-            "mcp"
-        );
+        let requests = server.requests.all();
+        assert_eq!(requests.len(), 1);
+        assert_eq!(requests[0].header("sec-websocket-protocol"), "mcp");
     }
 }
 
@@ -45,11 +43,8 @@ async fn e2_garbage_binary_messages_and_server_requests_are_tolerated() {
     let client = client(&server.url);
     assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
     assert_eq!(call(&client, "binary", json!({})).await, "binary");
-    let response = call(&client, "ask", json!({})).await;
-    assert_eq!(
-        response,
-        json!({"jsonrpc": "2.0", "id": "q1", "result": {}})
-    );
+    let response = json!({"jsonrpc": "2.0", "id": "q1", "result": {}});
+    assert_eq!(call(&client, "ask", json!({})).await, response);
     roll(&client).await.unwrap();
     assert_eq!(server.requests.all().len(), 1);
 }
@@ -57,10 +52,8 @@ async fn e2_garbage_binary_messages_and_server_requests_are_tolerated() {
 #[tokio::test]
 async fn e8_credentials_travel_as_headers() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
-    let mut config = config(
-        &format!("{}?tenant=1", server.url),
-        TransportKind::WebSocket,
-    );
+    let url = format!("{}?tenant=1", server.url);
+    let mut config = config(&url, TransportKind::WebSocket);
     config.authentication = Authentication::bearer("s3cret");
     config.headers.insert("X-Tenant".into(), "t1".into());
     roll(&McpClient::new(config)).await.unwrap();
@@ -76,10 +69,8 @@ async fn e9_disconnecting_sends_a_close_frame_and_dropping_does_not() {
     let one = client(&server.url);
     roll(&one).await.unwrap();
     one.disconnect().await;
-    eventually("the close frame", || {
-        server.close_frames() == 1 && server.open() == 0
-    })
-    .await;
+    let is_closed = || server.close_frames() == 1 && server.open() == 0;
+    eventually("the close frame", is_closed).await;
     let error = roll(&one).await.unwrap_err();
     assert_matches!(error.kind(), McpErrorKind::Disconnected);
     let other = client(&server.url);
@@ -94,17 +85,13 @@ async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_reconnects() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let client = client(&server.url);
     for tool in ["cut", "close"] {
-        let sibling = {
-            let client = client.clone();
-            tokio::spawn(async move { client.call_tool("silent", &json!({})).await })
-        };
+        let caller = client.clone();
+        let sibling = tokio::spawn(async move { caller.call_tool("silent", &json!({})).await });
         tokio::time::sleep(Duration::from_millis(100)).await;
         let error = client.call_tool(tool, &json!({})).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Unavailable, "{tool}: {error}");
-        assert_eq!(
-            sibling.await.unwrap().unwrap_err().class(),
-            ErrorClass::Unavailable
-        );
+        let sibling_error = sibling.await.unwrap().unwrap_err();
+        assert_eq!(sibling_error.class(), ErrorClass::Unavailable);
         roll(&client).await.unwrap();
     }
     assert_eq!(server.requests.all().len(), 3);
@@ -248,7 +235,7 @@ fn e7_the_scheme_selects_the_transport_and_a_mismatch_is_rejected() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e7_a_real_server_of_the_official_python_sdk() {
-    let Some(peer) = Peer::start("mcp1-websocket") else {
+    let Some(peer) = Peer::new("mcp1-websocket") else {
         return;
     };
     let client = client(&peer.url);

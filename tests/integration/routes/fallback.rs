@@ -47,10 +47,8 @@ fn a_wrong_method_is_json_and_names_the_right_one() {
         let reply = sidecar.send(method, target, "", b"");
         assert_eq!(reply.status, 405, "{method} {target}");
         assert_eq!(reply.json()["error_code"], "invalid_input");
-        assert_eq!(
-            reply.json()["error"],
-            format!("The method {method} is not allowed for the route {target}")
-        );
+        let expected = format!("The method {method} is not allowed for the route {target}");
+        assert_eq!(reply.json()["error"], expected);
         assert_contains!(reply.head, &format!("allow: {allowed}"));
     }
 }

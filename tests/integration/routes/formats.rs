@@ -54,10 +54,8 @@ fn h1_what_cannot_be_converted_is_invalid_input() {
         assert_eq!(problem["error_code"], "invalid_input");
         problem["detail"].text().to_owned()
     };
-    assert_eq!(
-        problem("text?provider=hal9000", json!({})),
-        "Unknown provider 'hal9000': use openai, openai-responses, anthropic or google"
-    );
+    let expected = "Unknown provider 'hal9000': use openai, openai-responses, anthropic or google";
+    assert_eq!(problem("text?provider=hal9000", json!({})), expected);
     assert_eq!(
         problem("text?provider=openai", json!({"choices": []})),
         "Malformed response of the provider 'openai': choices[0] is missing"

@@ -92,10 +92,8 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     // The call counters survive a change while the server is disconnected.
     far.set_mood(Mood::Ill);
     change(&daemon, "PATCH", "/far", &json!({"retryAttempts": 0}));
-    assert_eq!(
-        servers(&daemon)[0]["calls"],
-        json!({"total": 1, "failed": 0})
-    );
+    let expected = json!({"total": 1, "failed": 0});
+    assert_eq!(servers(&daemon)[0]["calls"], expected);
     far.set_mood(Mood::Well);
     assert!(shown["lastConnectedAt"].is_string(), "{shown}");
     // The caller does not wait for the removal.
@@ -128,10 +126,8 @@ fn f2_tools_of_one_server_or_its_error_are_listed() {
     assert_eq!(listed["unavailable_servers"][0]["label"], "ill");
     change(&daemon, "POST", "/far/disable", &Value::Null);
     let listed = tools("far");
-    assert_eq!(
-        listed["unavailable_servers"][0]["error"],
-        "the server is disabled"
-    );
+    let expected = "the server is disabled";
+    assert_eq!(listed["unavailable_servers"][0]["error"], expected);
 }
 
 #[test]

@@ -5,10 +5,8 @@ use super::*;
 #[test]
 fn f1_a_new_server_has_the_defaults_and_a_stable_id() {
     let daemon = Daemon::start();
-    let server = add(
-        &daemon,
-        &json!({"name": "far", "url": "http://127.0.0.1:9/mcp"}),
-    );
+    let new = json!({"name": "far", "url": "http://127.0.0.1:9/mcp"});
+    let server = add(&daemon, &new);
     for (key, expected) in [
         ("name", json!("far")),
         ("origin", json!("store")),
@@ -27,10 +25,8 @@ fn f1_a_new_server_has_the_defaults_and_a_stable_id() {
     }
     for key in ["createdAt", "updatedAt"] {
         let timestamp = server[key].text();
-        assert!(
-            timestamp.starts_with("20") && timestamp.ends_with('Z'),
-            "{server}"
-        );
+        assert_starts_with!(timestamp, "20");
+        assert_ends_with!(timestamp, "Z");
     }
     assert_eq!(server["id"].text().len(), 36);
     for immutable in ["id", "createdAt"] {

@@ -47,10 +47,8 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
     assert_eq!(rejected(), expected);
     assert!(daemon.offers("far_echo"));
     let list = ask(&daemon, "GET", "/far/tools", &Value::Null).json();
-    assert_eq!(
-        list["unavailable_servers"][0]["error"],
-        "Not connected to server"
-    );
+    let text = "Not connected to server";
+    assert_eq!(list["unavailable_servers"][0]["error"], text);
     let list = ask(&daemon, "GET", "/far/resources", &Value::Null).json();
     assert_eq!(
         list["unavailable_servers"][0]["error"],

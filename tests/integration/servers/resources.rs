@@ -11,10 +11,8 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     let list: Value = serde_json::from_slice(list.send().unwrap().body()).unwrap();
     assert_json!(list["success"], true);
     assert_json!(list["total"], 2);
-    assert_eq!(
-        list["resources"][0],
-        json!({"uri": "memo://one", "name": "one", "mimeType": "text/plain"})
-    );
+    let expected = json!({"uri": "memo://one", "name": "one", "mimeType": "text/plain"});
+    assert_eq!(list["resources"][0], expected);
     assert_eq!(list.get("unavailable_servers"), None);
     let request = |uri: &str| {
         let request = client.request(route::READ_SERVER_RESOURCE, ["far"]);

@@ -79,11 +79,9 @@ fn denied(daemon: &Daemon, far: &McpServer, user: Option<&str>) -> String {
 
 fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
     let list = daemon.get_with("/api/v1/tools/", &user_header(user)).json();
-    let names = list["tools"]
-        .items()
-        .iter()
-        .map(|tool| tool["name"].text().to_owned());
-    names.filter(|name| name.starts_with("far_")).collect()
+    let mut names = list["tools"].texts("name");
+    names.retain(|name| name.starts_with("far_"));
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Starts a server with credentials of Alice and Bob.
@@ -110,10 +108,8 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
                 for _ in 0..20 {
                     assert_eq!(account(daemon, Some(user)), user);
                     let own = format!("far_files_of_{user}");
-                    assert_eq!(
-                        tools_of(daemon, Some(user)),
-                        ["far_echo", "far_fresh", &own]
-                    );
+                    let tools = tools_of(daemon, Some(user));
+                    assert_eq!(tools, ["far_echo", "far_fresh", &own]);
                 }
             });
         }
@@ -122,10 +118,8 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     // One session for each of the two users, however many calls they make.
     assert_eq!(far.count("initialize"), 2);
     // The tools of one user are hidden from the other, and from callers without a user.
-    assert_eq!(
-        call(&daemon, Some("alice"), "far_files_of_alice")["result"]["success"],
-        true
-    );
+    let own = call(&daemon, Some("alice"), "far_files_of_alice");
+    assert_json!(own["result"]["success"], true);
     // Statistics do not contain the tools of users either.
     for path in ["/metrics", "/api/v1/status"] {
         let reply = daemon.get(path);
@@ -142,18 +136,14 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         let target = "/api/v1/tools/far_files_of_alice";
         daemon.get_with(target, &user_header(user)).status
     };
-    assert_eq!(
-        ["alice", "bob", "carol"].map(|user| shown(Some(user))),
-        [200, 404, 404]
-    );
+    let statuses = ["alice", "bob", "carol"].map(|user| shown(Some(user)));
+    assert_eq!(statuses, [200, 404, 404]);
     assert_eq!(shown(None), 404);
     assert!(tools_of(&daemon, None).is_empty());
     assert!(tools_of(&daemon, Some("carol")).is_empty());
     assert_contains!(denied(&daemon, &far, None), "the call names no user");
-    assert_contains!(
-        denied(&daemon, &far, Some("carol")),
-        "'carol' has no credential"
-    );
+    let reason = denied(&daemon, &far, Some("carol"));
+    assert_contains!(reason, "'carol' has no credential");
     let carol = user_header(Some("carol"));
     let list = daemon.get_with("/api/v1/tools/", &carol).json();
     assert_json!(list["unavailable_servers"][0]["label"], "far");
@@ -165,15 +155,11 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         daemon.post_with(target, &header, batch.to_string()).json()
     };
     let of_bob = batch(Some("bob"));
-    assert_eq!(
-        of_bob["results"][0]["result"]["data"]["structuredContent"]["account"],
-        "bob"
-    );
-    assert_eq!(batch(Some("carol"))["results"][0]["error_code"], "denied");
-    assert_eq!(
-        batch(Some("carol"))["results"][1]["result"]["success"],
-        true
-    );
+    let content = &of_bob["results"][0]["result"]["data"]["structuredContent"];
+    assert_eq!(content["account"], "bob");
+    let of_carol = batch(Some("carol"));
+    assert_json!(of_carol["results"][0]["error_code"], "denied");
+    assert_json!(of_carol["results"][1]["result"]["success"], true);
     let target = "/api/v1/servers/far/tools";
     let of_one = daemon.get_with(target, &user_header(Some("bob"))).json();
     assert_json!(of_one["total"], 3);
@@ -186,12 +172,8 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
         ("alice", "files_of_alice", "files_of_bob"),
         ("bob", "files_of_bob", "files_of_alice"),
     ] {
-        let session = Session::open_with(
-            &daemon.socket,
-            "2025-06-18",
-            json!({}),
-            &user_header(Some(user)),
-        );
+        let header = user_header(Some(user));
+        let session = Session::open_with(&daemon.socket, "2025-06-18", json!({}), &header);
         let list = session.ask("tools/list", json!({})).to_string();
         assert_contains!(list, own);
         assert_lacks!(list, others);
@@ -228,11 +210,8 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
         };
         for target in ["/mcp", "/mcp?model=all"] {
             let rejected = call(target, "far_echo");
-            let text = rejected["result"]["content"][0]["text"].as_str();
-            assert!(
-                text.unwrap().contains("credential of the user"),
-                "{rejected}"
-            );
+            let text = rejected["result"]["content"][0]["text"].text();
+            assert!(text.contains("credential of the user"), "{rejected}");
         }
         let unknown = call("/mcp?model=one", "far_echo");
         assert_json!(unknown["error"]["message"], "Unknown tool: far_echo");
@@ -279,10 +258,8 @@ fn l1_a_cached_result_belongs_to_its_user_and_credential() {
     give(&daemon, "alice", SHARED);
     assert_eq!(fresh("alice"), (json!("all"), false));
     take(&daemon, "alice");
-    assert_eq!(
-        call(&daemon, Some("alice"), "far_fresh")["error_code"],
-        "denied"
-    );
+    let removed = call(&daemon, Some("alice"), "far_fresh");
+    assert_json!(removed["error_code"], "denied");
     assert_eq!(fresh("bob"), (json!("bob"), true));
 }
 
@@ -324,18 +301,14 @@ fn l1_a_users_credential_is_shown_nowhere() {
     account(&daemon, Some("alice"));
     // The server rejects a credential, or a credential cannot be sent.
     call(&daemon, Some("mallory"), "far_echo");
-    let mut shown = call(&daemon, Some("mallory"), "far_echo")
-        .to_string()
-        .into_bytes();
+    let rejected = call(&daemon, Some("mallory"), "far_echo");
+    let mut shown = rejected.to_string().into_bytes();
     let alice = "/far/credentials/alice";
+    let odd = json!({"authentication": {"type": "bearer", "token": [ALICE]}});
     for (method, path, body) in [
         ("GET", "/far", Value::Null),
         ("GET", "/far/credentials", Value::Null),
-        (
-            "PUT",
-            alice,
-            json!({"authentication": {"type": "bearer", "token": [ALICE]}}),
-        ),
+        ("PUT", alice, odd),
         ("PUT", alice, json!({"authentication": ALICE})),
         ("PUT", alice, json!({"authentication": {"type": ALICE}})),
         ("PUT", alice, json!({"token": ALICE})),
@@ -537,14 +510,10 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     };
     let reported = run(&["servers", "tools", "far", "--user", "alice"]);
     assert_contains!(reported, "`pillion pins diff far echo --user alice`");
-    assert_lacks!(
-        run(&["servers", "tools", "far", "--user", "bob"]),
-        "blocked"
-    );
-    assert_contains!(
-        run(&["pins", "diff", "far", "echo", "--user", "alice"]),
-        "- One\n+ Two"
-    );
+    let of_bob = run(&["servers", "tools", "far", "--user", "bob"]);
+    assert_lacks!(of_bob, "blocked");
+    let change = run(&["pins", "diff", "far", "echo", "--user", "alice"]);
+    assert_contains!(change, "- One\n+ Two");
     assert_lacks!(run(&["pins", "accept", "far", "echo"]), "accepted");
     let accepted = run(&["pins", "accept", "far", "echo", "--user", "alice"]);
     assert_contains!(accepted, "accepted: far echo");
@@ -559,10 +528,8 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
 
 #[test]
 fn l1_a_token_of_one_user_cannot_read_records_of_others() {
-    let (daemon, address) = with_tokens(
-        &tokens(),
-        "[tools.get_time]\nrequire_approval = \"always\"\n",
-    );
+    let more = "[tools.get_time]\nrequire_approval = \"always\"\n";
+    let (daemon, address) = with_tokens(&tokens(), more);
     for user in [None, Some("alice"), Some("bob")] {
         let calculate = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
@@ -621,9 +588,8 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
 
     // Also while the events are sent.
     let mut stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
+    let timeout = Some(Duration::from_secs(30));
+    stream.set_read_timeout(timeout).unwrap();
     let request = format!(
         "GET /api/v1/events?types=call HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {HERS}\r\n\r\n"
     );
@@ -704,7 +670,7 @@ fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
 
 #[test]
 fn l1_a_real_server_behind_bearer_tokens() {
-    let Some(peer) = Peer::start("fastmcp-bearer") else {
+    let Some(peer) = Peer::new("fastmcp-bearer") else {
         return;
     };
     let daemon = with_vault();
@@ -716,9 +682,8 @@ fn l1_a_real_server_behind_bearer_tokens() {
     let sum = |user: &str| {
         let header = user_header(Some(user));
         let target = "/api/v1/tools/execute/far_add";
-        daemon
-            .post_with(target, &header, r#"{"a": 2, "b": 40}"#)
-            .json()
+        let body = r#"{"a": 2, "b": 40}"#;
+        daemon.post_with(target, &header, body).json()
     };
     std::thread::scope(|scope| {
         for _ in 0..4 {

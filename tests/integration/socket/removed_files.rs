@@ -30,10 +30,8 @@ fn a_socket_whose_file_was_removed_is_bound_again() {
         let lines = "was removed or replaced: listening on";
         daemon.log().contains(lines)
     });
-    assert_contains!(
-        program::stderr(&serve(&socket, &[])),
-        "another process already serves"
-    );
+    let expected = "another process already serves";
+    assert_contains!(program::stderr(&serve(&socket, &[])), expected);
     // The successor serves the socket that clients find.
     let mut next = daemon.successor();
     assert_eq!(socket.get("/healthz").status, 200);
@@ -68,10 +66,8 @@ fn a_successor_takes_over_although_files_were_removed() {
     assert_eq!(socket.get("/healthz").status, 200);
     let directory = fs::metadata(socket.parent().unwrap()).unwrap();
     assert_eq!(directory.mode() & 0o7777, 0o700);
-    assert_contains!(
-        program::stderr(&serve(&socket, &[])),
-        "another process already serves"
-    );
+    let expected = "another process already serves";
+    assert_contains!(program::stderr(&serve(&socket, &[])), expected);
 }
 
 #[test]
@@ -143,10 +139,8 @@ fn l3_a_control_socket_of_another_user_is_not_used() {
     );
     let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
-    assert_contains!(
-        failure(&serve(&socket, &["--take-over"]), 1),
-        "belongs to a process of user 65534"
-    );
+    let expected = "belongs to a process of user 65534";
+    assert_contains!(failure(&serve(&socket, &["--take-over"]), 1), expected);
     // The other process received no bytes.
     assert_eq!(lines.next().unwrap().unwrap(), "b''");
 }

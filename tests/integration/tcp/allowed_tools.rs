@@ -100,10 +100,8 @@ async fn l3_an_unlisted_tool_is_an_unknown_tool() {
     }
     for name in hidden.into_iter().chain(["secret"]) {
         let response = call(name);
-        assert_eq!(
-            response["error"]["message"],
-            format!("Unknown tool: {name}")
-        );
+        let expected = format!("Unknown tool: {name}");
+        assert_eq!(response["error"]["message"], expected);
         assert_eq!(about(response, name), about(call("missing"), "missing"));
     }
     let available = run("missing")["details"]["available_tools"].clone();

@@ -21,9 +21,9 @@ fn large_tool(bytes: usize) -> (Far, String) {
     let _entered = runtime.enter();
     let text = "0123456789abcdef".repeat(bytes / 16);
     let result = format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#);
-    let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/call", move |_| Reply::raw_result(&result))
-        .start();
+    let server = FakeMcp::start_with(Dialect::StreamableJson, "tools/call", move |_| {
+        Reply::raw_result(&result)
+    });
     let toml = server_entry("far", &server.url, "");
     let far = Far {
         _server: server,

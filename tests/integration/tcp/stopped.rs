@@ -113,13 +113,11 @@ fn c2_responses_that_arrive_while_the_sidecar_is_stopped_are_in_time() {
         ("stream", Dialect::StreamableSse),
     ]
     .map(|(label, dialect)| {
-        let server = FakeMcp::builder(dialect)
-            .on("tools/call", |_| {
-                let result = json!({"content": [{"type": "text", "text": "in time"}]});
-                // The result arrives while the sidecar is stopped.
-                Reply::result(&result).after(Duration::from_millis(1_000))
-            })
-            .start();
+        let server = FakeMcp::start_with(dialect, "tools/call", |_| {
+            let result = json!({"content": [{"type": "text", "text": "in time"}]});
+            // The result arrives while the sidecar is stopped.
+            Reply::result(&result).after(Duration::from_millis(1_000))
+        });
         let toml = server_entry(label, &server.url, "");
         (server, toml)
     });

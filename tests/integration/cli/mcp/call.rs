@@ -78,16 +78,12 @@ async fn json_is_read_from_the_command_line_standard_input_or_a_file() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e10_json_output_is_the_unchanged_result_of_the_server() {
-    let server = FakeMcp::builder(Dialect::StreamableSse)
-        .on("tools/call", |_| {
-            Reply::raw_result(r#"{"content":[], "n":1.50,"big":18446744073709551617}"#)
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::StreamableSse, "tools/call", |_| {
+        Reply::raw_result(r#"{"content":[], "n":1.50,"big":18446744073709551617}"#)
+    });
     let output = mcp(&["call", "--json", &server.url, "roll"]);
-    assert_eq!(
-        stdout(&output),
-        "{\"content\":[], \"n\":1.50,\"big\":18446744073709551617}\n"
-    );
+    let expected = "{\"content\":[], \"n\":1.50,\"big\":18446744073709551617}\n";
+    assert_eq!(stdout(&output), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

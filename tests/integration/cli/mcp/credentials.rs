@@ -44,10 +44,8 @@ async fn a_configured_server_is_selected_by_name() {
     let variables = [("TOKEN", SECRET), ("PILLION_CONFIG", file)];
     success(&mcp_with(&["call", "--server", "dice", "roll"], &variables));
     let requests = server.requests.all();
-    assert_eq!(
-        requests[0].header("authorization"),
-        format!("Bearer {SECRET}")
-    );
+    let expected = format!("Bearer {SECRET}");
+    assert_eq!(requests[0].header("authorization"), expected);
 
     assert_eq!(
         failure(&mcp_with(&["probe", "--server", "cards"], &variables), 2),
@@ -58,10 +56,8 @@ async fn a_configured_server_is_selected_by_name() {
         &variables,
     );
     assert_contains!(stderr(&output), "two servers");
-    assert_contains!(
-        stderr(&mcp(&["probe", "--server", "dice"])),
-        "PILLION_CONFIG"
-    );
+    let text = "PILLION_CONFIG";
+    assert_contains!(stderr(&mcp(&["probe", "--server", "dice"])), text);
 }
 
 #[test]

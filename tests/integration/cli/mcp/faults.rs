@@ -39,12 +39,10 @@ async fn a_server_without_mcp_is_reported_in_one_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flooding_server_is_disconnected() {
-    let server = FakeMcp::builder(Dialect::StreamableSse)
-        .on("tools/call", |_| {
-            let text = "x".repeat(20 * 1024 * 1024);
-            Reply::result(&json!({"content": [{"type": "text", "text": text}]}))
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::StreamableSse, "tools/call", |_| {
+        let text = "x".repeat(20 * 1024 * 1024);
+        Reply::result(&json!({"content": [{"type": "text", "text": text}]}))
+    });
     let output = mcp(&["call", &server.url, "roll"]);
     assert_eq!(
         (output.status.code(), stdout(&output).as_str()),
@@ -57,11 +55,9 @@ async fn a_flooding_server_is_disconnected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_many_lines_with_escapes_is_one_line() {
-    let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/call", |_| {
-            Reply::error(-32603, "a\nb\u{1b}]0;c\u{7}")
-        })
-        .start();
+    let server = FakeMcp::start_with(Dialect::StreamableJson, "tools/call", |_| {
+        Reply::error(-32603, "a\nb\u{1b}]0;c\u{7}")
+    });
     let reported = stderr(&mcp(&["call", &server.url, "roll"]));
     assert_eq!(
         reported,

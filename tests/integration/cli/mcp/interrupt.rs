@@ -27,10 +27,8 @@ async fn a_signal_cancels_the_call_at_the_server() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let (server, output) = interrupted(signal).await;
         assert_eq!(output.status.code(), Some(code));
-        assert_eq!(
-            stderr(&output),
-            "pillion: interrupted by a signal (cancelled)\n"
-        );
+        let expected = "pillion: interrupted by a signal (cancelled)\n";
+        assert_eq!(stderr(&output), expected);
         let call = server.requests.first("tools/call");
         let cancelled = server.requests.calls("notifications/cancelled");
         assert_eq!(cancelled[0].json()["params"]["requestId"], call["id"]);

@@ -30,10 +30,8 @@ async fn one_list_has_one_line_for_each_item() {
         assert_eq!(stdout(&mcp(&arguments)), "roll  Rolls dice\n");
     }
     let verbose = mcp(&["list", "tools", &server.url, "--verbose"]);
-    assert_eq!(
-        stdout(&verbose),
-        "roll  Rolls dice\n    dice: a string, optional\n"
-    );
+    let expected = "roll  Rolls dice\n    dice: a string, optional\n";
+    assert_eq!(stdout(&verbose), expected);
     assert!(
         !stderr(&verbose).contains('\u{1b}'),
         "no colors into a pipe"
@@ -56,10 +54,8 @@ async fn without_a_kind_everything_is_listed() {
 async fn e10_json_output_contains_the_unchanged_items_of_the_server() {
     let server = server();
     let output = mcp(&["list", "resources", &server.url, "--json"]);
-    assert_eq!(
-        stdout(&output),
-        "{\"resources\":[{\"uri\":\"a://1\",\"name\":\"One\", \"x\":1.50}]}\n"
-    );
+    let expected = "{\"resources\":[{\"uri\":\"a://1\",\"name\":\"One\", \"x\":1.50}]}\n";
+    assert_eq!(stdout(&output), expected);
     let output = mcp(&["list", "templates", &server.url, "--json"]);
     assert_starts_with!(stdout(&output), "{\"resourceTemplates\":[{");
 }

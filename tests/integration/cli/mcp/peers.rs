@@ -8,17 +8,13 @@ async fn everything_over_streamable_http_and_over_sse() {
         ("everything", "streamable_http"),
         ("everything-sse", "legacy_sse"),
     ] {
-        let Some(peer) = Peer::start(name) else {
-            return;
-        };
+        let Some(peer) = Peer::new(name) else { return };
         let found = stdout_json(&mcp(&["probe", &peer.url, "--json"]));
         assert_eq!(found["transport"], transport);
         assert_contains!(found["offers"]["prompts"].to_string(), "args-prompt");
         let call = |words: &[&str]| stdout(&mcp(&[&["call", peer.url.as_str()], words].concat()));
-        assert_eq!(
-            call(&["get-sum", "a=2", "b=3"]),
-            "The sum of 2 and 3 is 5.\n"
-        );
+        let expected = "The sum of 2 and 3 is 5.\n";
+        assert_eq!(call(&["get-sum", "a=2", "b=3"]), expected);
         assert_eq!(call(&["echo", "message=5"]), "Echo: 5\n");
         assert_contains!(call(&["get-tiny-image"]), "[image image/png, ");
         let filled = mcp(&["prompt", &peer.url, "args-prompt", "city=Paris"]);
@@ -30,7 +26,7 @@ async fn everything_over_streamable_http_and_over_sse() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_progress_notification_is_one_line_if_requested() {
-    let Some(peer) = Peer::start("everything") else {
+    let Some(peer) = Peer::new("everything") else {
         return;
     };
     let long = [
@@ -54,7 +50,7 @@ async fn each_progress_notification_is_one_line_if_requested() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn python_of_2026_07_28_and_behind_a_token() {
-    if let Some(peer) = Peer::start("mcp2-http") {
+    if let Some(peer) = Peer::new("mcp2-http") {
         let output = mcp(&["probe", &peer.url]);
         assert_contains!(stdout(&output), "revision      2026-07-28\n");
         assert_eq!(
@@ -62,7 +58,7 @@ async fn python_of_2026_07_28_and_behind_a_token() {
             "3\n"
         );
     }
-    if let Some(peer) = Peer::start("fastmcp-bearer") {
+    if let Some(peer) = Peer::new("fastmcp-bearer") {
         let error = failure(&mcp(&["list", "tools", &peer.url]), 1);
         assert_ends_with!(error, "(denied)\n");
         let output = mcp_with(

@@ -69,8 +69,6 @@ fn a_server_that_is_down_is_reported_with_the_attempts() {
         (output.status.code(), &error["error_code"]),
         (Some(1), &json!("unavailable"))
     );
-    assert_eq!(
-        error["details"]["steps"][0]["error"],
-        "Connection refused (os error 111) (http://127.0.0.1:9)"
-    );
+    let expected = "Connection refused (os error 111) (http://127.0.0.1:9)";
+    assert_eq!(error["details"]["steps"][0]["error"], expected);
 }

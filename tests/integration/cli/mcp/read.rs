@@ -35,10 +35,8 @@ async fn a_resource_is_printed_byte_for_byte() {
         mcp(&["read", &server.url, "a://blob"]).stdout,
         [0, 1, 2, 255]
     );
-    assert_eq!(
-        stdout(&mcp(&["read", &server.url, "a://two"])),
-        "one\n[x/y, 3 bytes]\n"
-    );
+    let expected = "one\n[x/y, 3 bytes]\n";
+    assert_eq!(stdout(&mcp(&["read", &server.url, "a://two"])), expected);
     let error = failure(&mcp(&["read", &server.url, "a://nope"]), 1);
     assert_ends_with!(error, "MCP Error -32002: Resource not found (not_found)\n");
 }
@@ -46,10 +44,8 @@ async fn a_resource_is_printed_byte_for_byte() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prompts_arguments_are_strings() {
     let server = server();
-    assert_eq!(
-        stdout(&mcp(&["prompt", &server.url, "count", "n=5"])),
-        "user: \"5\"\n"
-    );
+    let text = "user: \"5\"\n";
+    assert_eq!(stdout(&mcp(&["prompt", &server.url, "count", "n=5"])), text);
     let error = failure(&mcp(&["prompt", &server.url, "nope"]), 1);
     assert_ends_with!(error, "Unknown prompt; available: count (not_found)\n");
 }

@@ -54,10 +54,8 @@ fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
 
     let reported = failure(&mcp_with(&["probe", "--", "/nowhere/server"], &[]), 1);
     assert_starts_with!(reported, "pillion: stdio:server: ");
-    assert_contains!(
-        reported,
-        "'/nowhere/server' cannot be started: No such file"
-    );
+    let expected = "'/nowhere/server' cannot be started: No such file";
+    assert_contains!(reported, expected);
     assert_eq!(reported.lines().count(), 1, "{reported}");
 
     let error = failure(&with_fake(&["probe", "--timeout", "2"], &["silent"]), 1);

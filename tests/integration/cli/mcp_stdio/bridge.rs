@@ -51,10 +51,8 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
         assert!(tools.contains(&tool.to_owned()), "{tools:?}");
     }
     assert_eq!(text(&client.call("echo", &json!({}))), "called \"echo\"");
-    assert_eq!(
-        text(&client.call("greet", &json!({"name": "Ann"}))),
-        "Hello"
-    );
+    let greeting = client.call("greet", &json!({"name": "Ann"}));
+    assert_eq!(text(&greeting), "Hello");
     // A request of the other protocol era needs no handshake, and an existing handshake does not
     // disturb it.
     let mut modern = self::client(&daemon);
@@ -111,10 +109,9 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
         json!({"name": "greet", "arguments": {"name": "Ann"}, "_meta": {"progressToken": "p"}});
     let id = client.send_request("tools/call", &greet);
     let call = worker.read().unwrap();
-    worker.write(
-        &json!({"jsonrpc": "2.0", "method": "notifications/progress",
-        "params": {"progressToken": call["id"], "progress": 1, "total": 2}}),
-    );
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": call["id"], "progress": 1, "total": 2}});
+    worker.write(&notice);
     let progress = client.receive();
     assert_json!(progress["params"]["progressToken"], "p");
     client.send(&cancellation(id));
@@ -159,10 +156,8 @@ fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     daemon.kill();
     let rejected = client.request("tools/list", &json!({}));
     assert_json!(rejected["error"]["code"], -32000);
-    assert_starts_with!(
-        rejected["error"]["message"].text(),
-        "no sidecar listens on "
-    );
+    let expected = "no sidecar listens on ";
+    assert_starts_with!(rejected["error"]["message"].text(), expected);
     let daemon = daemon.again();
     eventually("there is a sidecar again", || {
         client.request("ping", &json!({})).get("result").is_some()
@@ -268,10 +263,8 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
             .unwrap()
     };
     let output = try_to(&["mcp-stdio"]);
-    assert_contains!(
-        failure(&output, 1),
-        "permission denied for the sidecar's socket"
-    );
+    let expected = "permission denied for the sidecar's socket";
+    assert_contains!(failure(&output, 1), expected);
     assert!(output.stdout.is_empty());
     let status = || {
         let reported = stderr(&try_to(&["status"]));
@@ -306,10 +299,8 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
             .unwrap(),
         1,
     );
-    assert_contains!(
-        reported,
-        "rejected the connection: Permission denied: no rule of socket.allow_uids"
-    );
+    let expected = "rejected the connection: Permission denied: no rule of socket.allow_uids";
+    assert_contains!(reported, expected);
     assert_contains!(reported, "allows user 65534 of group");
 }
 

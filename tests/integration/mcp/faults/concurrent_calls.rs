@@ -23,11 +23,8 @@ async fn a_fault_affects_only_its_call() {
             response
         })
         .await;
-        let client = client_within(
-            &server.url,
-            TransportKind::StreamableHttp,
-            Duration::from_secs(2),
-        );
+        let timeout = Duration::from_secs(2);
+        let client = client_within(&server.url, TransportKind::StreamableHttp, timeout);
         let started = Instant::now();
         let calls = (0..=SIBLINGS).map(|n| {
             let client = client.clone();
@@ -40,12 +37,9 @@ async fn a_fault_affects_only_its_call() {
         for call in calls.collect::<Vec<_>>() {
             let (arguments, result) = call.await.unwrap();
             if arguments["bad"] == true {
+                use ErrorClass::{Internal, Timeout, Unavailable};
                 let error = result.unwrap_err();
-                let expected = [
-                    ErrorClass::Unavailable,
-                    ErrorClass::Timeout,
-                    ErrorClass::Internal,
-                ];
+                let expected = [Unavailable, Timeout, Internal];
                 assert!(expected.contains(&error.class()), "{case}: {error:?}");
                 continue;
             }
@@ -72,11 +66,8 @@ async fn dead_connections_are_replaced() {
         response
     })
     .await;
-    let client = client_within(
-        &server.url,
-        TransportKind::StreamableHttp,
-        Duration::from_millis(700),
-    );
+    let timeout = Duration::from_millis(700);
+    let client = client_within(&server.url, TransportKind::StreamableHttp, timeout);
     let five_calls = async || {
         let calls = (0..5).map(|n| {
             let client = client.clone();

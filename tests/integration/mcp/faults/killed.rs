@@ -28,9 +28,7 @@ async fn e9_a_server_killed_during_a_call_fails_that_call_and_is_reconnected() {
         ("mcp1-sse", TransportKind::Auto, python()),
         ("mcp2-http", TransportKind::Auto, python()),
     ] {
-        let Some(peer) = Peer::start(name) else {
-            return;
-        };
+        let Some(peer) = Peer::new(name) else { return };
         let [(good, good_arguments), (long, long_arguments)] = tools;
         let client = client(&peer.url, transport);
         client.call_tool(good, &good_arguments).await.unwrap();

@@ -14,9 +14,9 @@ async fn eight_mebibytes_arrive_over_every_transport() {
     let stateless = (Dialect::Stateless, TransportKind::Auto);
     for (dialect, transport) in dialects.chain([stateless]) {
         let response = result.clone();
-        let server = FakeMcp::builder(dialect.clone())
-            .on("tools/call", move |_| Reply::raw_result(&response))
-            .start();
+        let server = FakeMcp::start_with(dialect.clone(), "tools/call", move |_| {
+            Reply::raw_result(&response)
+        });
         let client = client(&server.url, transport);
         let (first, second) = tokio::join!(roll(&client), roll(&client));
         assert!(first.unwrap().get() == result, "{dialect:?}");
@@ -40,27 +40,17 @@ fn peak_bytes() -> usize {
 #[tokio::test]
 #[ignore = "run by a_response_of_a_gibibyte_stays_within_the_memory_limit, in a process of its own"]
 async fn inner_gibibyte() {
-    let head = |content_type, length| {
-        let head = format!("Content-Type: {content_type}\r\n{length}\r\n");
-        send(&format!("HTTP/1.1 200 OK\r\n{head}"))
-    };
+    let size = 1024 * MIB;
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nContent-Length: {size}\r\n\r\n");
+    let stream = || Fault::head(EVENT_STREAM);
     let gibibyte = |start: &str, bytes: &[u8]| vec![send(start), Fault::Times(1024, bytes.into())];
     let spaces = vec![b' '; MIB];
     let event = format!(": {}\n", "x".repeat(MIB - 3)).into_bytes();
-    let announced = format!("Content-Length: {}\r\n", 1024 * MIB);
     for (case, head, body) in [
-        (
-            "announced",
-            head(JSON, announced.as_str()),
-            gibibyte("{", &spaces),
-        ),
+        ("announced", send(&head), gibibyte("{", &spaces)),
         ("JSON", Fault::head(JSON), gibibyte("{", &spaces)),
-        (
-            "one event",
-            Fault::head(EVENT_STREAM),
-            gibibyte("data: {", &spaces),
-        ),
-        ("comments", Fault::head(EVENT_STREAM), gibibyte("", &event)),
+        ("one event", stream(), gibibyte("data: {", &spaces)),
+        ("comments", stream(), gibibyte("", &event)),
     ] {
         let mut faults = vec![head];
         faults.extend(body);
@@ -89,23 +79,18 @@ async fn ten_thousand_tools_in_pages_and_in_one() {
         (Dialect::StreamableSse, 10_000),
         (Dialect::Stateless, 2_500),
     ] {
-        let server = FakeMcp::builder(dialect)
-            .on("tools/list", move |params| {
-                let start: usize = match params["cursor"].as_str() {
-                    Some(cursor) => cursor.parse().unwrap(),
-                    None => 0,
-                };
-                let end = start + per_page;
-                let tools: Vec<Value> = (start..end)
-                    .map(|n| json!({"name": format!("t{n}"), "inputSchema": {"type": "object"}}))
-                    .collect();
-                let mut page = json!({"tools": tools, "ttlMs": 0, "cacheScope": "private"});
-                if end < 10_000 {
-                    page["nextCursor"] = json!(end.to_string());
-                }
-                Reply::result(&page)
-            })
-            .start();
+        let server = FakeMcp::start_with(dialect, "tools/list", move |params| {
+            let start: usize = params["cursor"].as_str().unwrap_or("0").parse().unwrap();
+            let end = start + per_page;
+            let tools: Vec<Value> = (start..end)
+                .map(|n| json!({"name": format!("t{n}"), "inputSchema": {"type": "object"}}))
+                .collect();
+            let mut page = json!({"tools": tools, "ttlMs": 0, "cacheScope": "private"});
+            if end < 10_000 {
+                page["nextCursor"] = json!(end.to_string());
+            }
+            Reply::result(&page)
+        });
         let client = client(&server.url, TransportKind::Auto);
         let tools = client.list_tools().await.unwrap();
         assert_eq!(tools.len(), 10_000);

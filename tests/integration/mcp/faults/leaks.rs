@@ -48,11 +48,9 @@ async fn inner_meet_every_fault() {
 /// Makes calls that succeed, calls that are dropped, and subscriptions.
 async fn meet_good_servers(disconnect: bool) {
     for (dialect, transport) in dialects() {
-        let server = FakeMcp::builder(dialect)
-            .on("slow", |_| {
-                Reply::raw_result("1").after(Duration::from_secs(3))
-            })
-            .start();
+        let server = FakeMcp::start_with(dialect, "slow", |_| {
+            Reply::raw_result("1").after(Duration::from_secs(3))
+        });
         let callbacks = Callbacks::new().on_notification(|_| {});
         let client = McpClient::with_callbacks(config(&server.url, transport), callbacks);
         roll(&client).await.unwrap();
@@ -67,8 +65,7 @@ async fn meet_good_servers(disconnect: bool) {
         }
     }
     let (server, client) = start(Dialect::Stateless, TransportKind::Auto);
-    let filter = tools_filter();
-    let subscription = client.subscribe(filter).await.unwrap();
+    let subscription = client.subscribe(tools_filter()).await.unwrap();
     roll(&client).await.unwrap();
     eventually("the stream", || server.open_streams() == 1).await;
     drop(subscription);

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
-    let (server, person, client) = consenting(OAuthRules::default()).await;
+    let (server, person, client) = consenting(OAuthRules::default());
     roll(&client).await.unwrap();
     roll(&client).await.unwrap();
     assert_eq!(person.prompts(), 1);
@@ -21,7 +21,7 @@ async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
 
 #[tokio::test]
 async fn e8_concurrent_calls_share_one_authorization() {
-    let (server, person, client) = consenting(OAuthRules::default()).await;
+    let (server, person, client) = consenting(OAuthRules::default());
     roll_at_once(&client, 30).await;
     assert_eq!(person.prompts(), 1);
     assert_eq!(server.requests_to("/token").len(), 1);
@@ -29,7 +29,7 @@ async fn e8_concurrent_calls_share_one_authorization() {
 
 #[tokio::test]
 async fn e8_without_a_user_the_call_is_denied_and_no_client_is_registered() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let client = McpClient::new(oauth(&server, &json!({})));
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
@@ -85,7 +85,7 @@ async fn an_authorization_response_for_another_request_is_refused() {
         ),
     ];
     for (case, response, expected) in cases {
-        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let server = FakeOAuth::start(OAuthRules::default());
         let client = asking(&server, &Consenting::answering(response));
         let error = roll(&client).await.unwrap_err();
         assert!(expected(oauth_error(&error)), "{case}: {error}");
@@ -97,7 +97,7 @@ async fn an_authorization_response_for_another_request_is_refused() {
 #[tokio::test]
 async fn without_pkce_no_authorization_is_started() {
     for methods in [json!(null), json!(["plain"])] {
-        let server = with_metadata(json!({"code_challenge_methods_supported": methods})).await;
+        let server = with_metadata(json!({"code_challenge_methods_supported": methods}));
         let person = Consenting::new();
         let error = roll(&asking(&server, &person)).await.unwrap_err();
         assert_matches!(oauth_error(&error), OAuthError::PkceUnsupported);
@@ -107,16 +107,13 @@ async fn without_pkce_no_authorization_is_started() {
 
 #[tokio::test]
 async fn the_token_endpoint_may_be_at_another_origin_than_its_issuer() {
-    let other = FakeOAuth::start(OAuthRules::default()).await;
-    let server = with_metadata(json!({"token_endpoint": format!("{}/token", other.issuer)})).await;
+    let other = FakeOAuth::start(OAuthRules::default());
+    let server = with_metadata(json!({"token_endpoint": format!("{}/token", other.issuer)}));
     // The fake MCP server does not know the other one's tokens.
-    roll(&asking(&server, &Consenting::new()))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        other.token_requests()[0]["grant_type"],
-        "authorization_code"
-    );
+    let client = asking(&server, &Consenting::new());
+    roll(&client).await.unwrap_err();
+    let forms = other.token_requests();
+    assert_eq!(forms[0]["grant_type"], "authorization_code");
     assert!(server.token_requests().is_empty());
 }
 
@@ -125,8 +122,7 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
     let server = with_metadata(json!({
         "authorization_endpoint": "https://login.example/authorize",
         "authorization_response_iss_parameter_supported": null,
-    }))
-    .await;
+    }));
     let person = Consenting::answering(redirect);
     let error = roll(&asking(&server, &person)).await.unwrap_err();
     assert_matches!(
@@ -134,11 +130,8 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
         OAuthError::ForeignAuthorizationEndpoint { .. }
     );
     assert_eq!(person.prompts(), 0);
-    let client = McpClient::new(prompted(
-        &server,
-        &json!({"issuer": server.issuer}),
-        &person,
-    ));
+    let settings = json!({"issuer": server.issuer});
+    let client = McpClient::new(prompted(&server, &settings, &person));
     roll(&client).await.unwrap();
     let announced = json!(true);
     let name = "authorization_response_iss_parameter_supported";
@@ -153,7 +146,7 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
 
 #[tokio::test]
 async fn scopes_accumulate_when_a_server_requires_more() {
-    let (server, person, client) = consenting(OAuthRules::with_scopes("read", "write")).await;
+    let (server, person, client) = consenting(OAuthRules::with_scopes("read", "write"));
     roll(&client).await.unwrap();
     assert_eq!(person.prompts(), 2);
     let forms = server.token_requests();
@@ -170,8 +163,7 @@ async fn a_scope_that_was_not_granted_is_not_requested_again() {
             narrow: true,
             greedy,
             ..OAuthRules::default()
-        })
-        .await;
+        });
         let person = Consenting::new();
         let client = asking(&server, &person);
         for prompts in prompts_by_call {
@@ -186,16 +178,11 @@ async fn a_scope_that_was_not_granted_is_not_requested_again() {
 
 #[tokio::test]
 async fn a_configured_client_is_used_with_one_authorization_server_only() {
-    let (home, away) = (
-        FakeOAuth::start(OAuthRules::default()).await,
-        FakeOAuth::start(OAuthRules::default()).await,
-    );
+    let home = FakeOAuth::start(OAuthRules::default());
+    let away = FakeOAuth::start(OAuthRules::default());
     let person = Consenting::new();
-    let client = McpClient::new(prompted(
-        &home,
-        &json!({"client_id": "me", "client_secret": "hush-mine"}),
-        &person,
-    ));
+    let settings = json!({"client_id": "me", "client_secret": "hush-mine"});
+    let client = McpClient::new(prompted(&home, &settings, &person));
     roll(&client).await.unwrap();
     home.revoke();
     home.change(|rules| rules.other_issuer = Some(away.issuer.clone()));
@@ -203,16 +190,13 @@ async fn a_configured_client_is_used_with_one_authorization_server_only() {
     let expected = away.issuer.clone();
     assert_matches!(oauth_error(&error), OAuthError::ForeignClient { found_issuer } if *found_issuer == expected);
     assert_eq!(person.prompts(), 1);
-    let seen = away.requests.all();
-    assert!(
-        seen.iter()
-            .all(|request| token(request).is_empty() && request.body.is_empty())
-    );
+    let is_bare = |request: &Recorded| token(request).is_empty() && request.body.is_empty();
+    assert!(away.requests.all().iter().all(is_bare));
 }
 
 #[tokio::test]
 async fn the_time_of_the_user_does_not_count_for_the_server() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let person = Consenting::after(Duration::from_millis(1500));
     let mut config = prompted(&server, &json!({}), &person);
     config.transport = TransportKind::Auto;
@@ -226,7 +210,7 @@ async fn the_time_of_the_user_does_not_count_for_the_server() {
 
 #[tokio::test]
 async fn an_authorization_may_take_longer_than_a_call() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let person = Consenting::after(Duration::from_millis(1200));
     let mut config = prompted(&server, &json!({}), &person);
     config.transport = TransportKind::Auto;
@@ -246,7 +230,7 @@ async fn an_authorization_may_take_longer_than_a_call() {
 async fn a_late_refusal_of_the_user_is_not_requested_again() {
     // The first step of the detection waits for a quarter of the deadline, the call for all of it.
     for timeout in [Duration::from_secs(4), Duration::from_millis(400)] {
-        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let server = FakeOAuth::start(OAuthRules::default());
         let person = Consenting {
             thinks: Duration::from_millis(1500),
             redirect: |request| error_redirect(request, "error=access_denied", &issuer(request)),

@@ -5,12 +5,11 @@ use super::*;
 const METADATA: &str = "/.well-known/oauth-authorization-server";
 const RESOURCE: &str = "/.well-known/oauth-protected-resource/sse";
 
-async fn with_fault(path: &str, faults: Vec<Fault>) -> FakeOAuth {
+fn with_fault(path: &str, faults: Vec<Fault>) -> FakeOAuth {
     FakeOAuth::start(OAuthRules {
         faults: [(path.to_owned(), faults)].into(),
         ..OAuthRules::default()
     })
-    .await
 }
 
 fn client_credentials(server: &FakeOAuth) -> Value {
@@ -20,10 +19,8 @@ fn client_credentials(server: &FakeOAuth) -> Value {
 
 #[tokio::test]
 async fn bad_answers_are_errors_with_a_code() {
-    let long = format!(
-        r#"{{"error":"invalid_grant","error_description":"{}"}}"#,
-        "x".repeat(9000)
-    );
+    let text = "x".repeat(9000);
+    let long = format!(r#"{{"error":"invalid_grant","error_description":"{text}"}}"#);
     let elsewhere = [("Location", "https://evil.example/token")];
     let moved = Fault::response_with("307 Temporary Redirect", &elsewhere, "");
     let endless = vec![Fault::head(JSON), Fault::Forever(vec![b' '; 65536])];
@@ -56,27 +53,22 @@ async fn bad_answers_are_errors_with_a_code() {
         ("another resource", RESOURCE, json(foreign), denied),
         ("no registration", "/register", bad("{}"), denied),
     ] {
-        let server = with_fault(path, faults).await;
-        let error = roll(&asking(&server, &Consenting::new()))
-            .await
-            .unwrap_err();
+        let server = with_fault(path, faults);
+        let client = asking(&server, &Consenting::new());
+        let error = roll(&client).await.unwrap_err();
         assert_eq!(error.class(), code, "{case}: {error}");
         let text = format!("{error} {error:?}");
-        assert!(
-            text.len() < 2000 && !text.contains("hush"),
-            "{case}: {text}"
-        );
+        assert!(text.len() < 2000, "{case}: {text}");
+        assert!(!text.contains("hush"), "{case}: {text}");
         let requests = server.requests.all();
-        let has_token = requests
-            .iter()
-            .any(|sent| token(sent).starts_with("Bearer"));
-        assert!(!has_token, "{case}");
+        let mut tokens = requests.iter().map(token);
+        assert!(!tokens.any(|token| token.starts_with("Bearer")), "{case}");
     }
 }
 
 #[tokio::test]
 async fn a_silent_token_endpoint_times_out_with_the_call() {
-    let server = with_fault("/token", vec![Fault::Hang]).await;
+    let server = with_fault("/token", vec![Fault::Hang]);
     let settings = client_credentials(&server);
     let mut config = oauth(&server, &settings);
     config.timeout = Duration::from_millis(500);
@@ -93,7 +85,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
         "authorization_endpoint",
         "registration_endpoint",
     ] {
-        let server = with_metadata(json!({endpoint: "http://as.example/x"})).await;
+        let server = with_metadata(json!({endpoint: "http://as.example/x"}));
         let person = Consenting::new();
         let error = roll(&asking(&server, &person)).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Denied, "{endpoint}: {error}");
@@ -105,7 +97,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
 
 #[tokio::test]
 async fn a_lost_client_registration_is_repeated() {
-    let (server, _person, client) = consenting(OAuthRules::refreshing()).await;
+    let (server, _person, client) = consenting(OAuthRules::refreshing());
     roll(&client).await.unwrap();
     // The server forgets all tokens and clients, as a server that stores them in memory does after
     // a restart.
@@ -120,20 +112,15 @@ async fn a_lost_client_registration_is_repeated() {
 
 #[tokio::test]
 async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
+    let nothing = vec![Fault::response("404 Not Found", JSON, "")];
+    let faults = [METADATA, RESOURCE].map(|path| (path.to_owned(), nothing.clone()));
     let server = FakeOAuth::start(OAuthRules {
-        faults: [METADATA, RESOURCE]
-            .map(|path| {
-                let nothing = vec![Fault::response("404 Not Found", JSON, "")];
-                (path.to_owned(), nothing)
-            })
-            .into(),
+        faults: faults.into(),
         ..OAuthRules::default()
-    })
-    .await;
+    });
     let settings = client_credentials(&server);
-    let error = roll(&McpClient::new(oauth(&server, &settings)))
-        .await
-        .unwrap_err();
+    let client = McpClient::new(oauth(&server, &settings));
+    let error = roll(&client).await.unwrap_err();
     assert_matches!(oauth_error(&error), OAuthError::NoPublishedMetadata);
     assert!(server.requests_to("/token").is_empty());
     // The client secret is not sent with a user's consent either, if no issuer is configured.
@@ -151,7 +138,7 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
 
 #[tokio::test]
 async fn a_prompt_that_panics_is_an_error() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let person = Consenting::answering(|_| panic!("on purpose"));
     let error = roll(&asking(&server, &person)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Internal);

@@ -9,8 +9,7 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
     let server = FakeOAuth::start(OAuthRules {
         expires_in: Some(1),
         ..OAuthRules::default()
-    })
-    .await;
+    });
     let settings = json!({
         "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
         "issuer": server.issuer, "scopes": ["read"],
@@ -23,20 +22,14 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
     roll(&client).await.unwrap();
     let calls = server.requests.calls("tools/call");
     assert_eq!(token(&calls[0]), "");
-    assert!(
-        calls[1..]
-            .iter()
-            .all(|call| token(call).starts_with("Bearer hush-"))
-    );
+    let mut tokens = calls[1..].iter().map(token);
+    assert!(tokens.all(|token| token.starts_with("Bearer hush-")));
     assert_eq!(server.token_requests().len(), 2);
     // Metadata is requested once.
     let metadata = server.requests_to("/.well-known/oauth-authorization-server");
     assert_eq!(metadata.len(), 1);
-    for (form, request) in server
-        .token_requests()
-        .iter()
-        .zip(server.requests_to("/token"))
-    {
+    let requests = server.requests_to("/token");
+    for (form, request) in server.token_requests().iter().zip(requests) {
         assert_eq!(form["scope"], "read");
         assert_eq!(form["resource"], server.url);
         assert!(!form.contains_key("client_secret"));
@@ -46,7 +39,7 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
 
 #[tokio::test]
 async fn the_server_cannot_widen_the_configured_scopes_without_a_user() {
-    let server = FakeOAuth::start(OAuthRules::with_scopes("root", "admin")).await;
+    let server = FakeOAuth::start(OAuthRules::with_scopes("root", "admin"));
     let grants = [
         json!({"grant": "client_credentials", "client_secret": "hush-mine"}),
         json!({"grant": "jwt_bearer", "assertion": "hush-assertion"}),
@@ -60,16 +53,14 @@ async fn the_server_cannot_widen_the_configured_scopes_without_a_user() {
         assert_eq!(error.class(), ErrorClass::Denied, "{error}");
         let forms = server.token_requests();
         assert!(forms.len() > count, "no token was requested");
-        assert!(
-            forms.iter().all(|form| form["scope"] == "read write"),
-            "{forms:?}"
-        );
+        let mut scopes = forms.iter().map(|form| &form["scope"]);
+        assert!(scopes.all(|scope| scope == "read write"), "{forms:?}");
     }
 }
 
 #[tokio::test]
 async fn an_assertion_file_is_read_for_each_request() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "hush-first\n").unwrap();
@@ -92,7 +83,7 @@ async fn an_assertion_file_is_read_for_each_request() {
 
 #[tokio::test]
 async fn a_grant_without_a_required_setting_is_rejected_by_name() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     for (settings, missing) in [
         (json!({"grant": "client_credentials"}), "client_id"),
@@ -129,18 +120,17 @@ async fn a_grant_without_a_required_setting_is_rejected_by_name() {
 }
 
 /// Starts a server whose protected resource metadata names the authorization server `other`.
-async fn naming_another(other: &FakeOAuth) -> FakeOAuth {
+fn naming_another(other: &FakeOAuth) -> FakeOAuth {
     FakeOAuth::start(OAuthRules {
         other_issuer: Some(other.issuer.clone()),
         ..OAuthRules::default()
     })
-    .await
 }
 
 #[tokio::test]
 async fn no_grant_sends_requests_to_another_issuer() {
-    let other = FakeOAuth::start(OAuthRules::default()).await;
-    let server = naming_another(&other).await;
+    let other = FakeOAuth::start(OAuthRules::default());
+    let server = naming_another(&other);
     for mut settings in [
         json!({"grant": "jwt_bearer", "assertion": "hush-jwt"}),
         json!({"grant": "jwt_bearer", "assertion": "hush-jwt", "client_id": "me"}),
@@ -165,10 +155,8 @@ async fn no_grant_sends_requests_to_another_issuer() {
         else {
             panic!("{settings}: {error}");
         };
-        assert_eq!(
-            (found_issuer, configured_issuer),
-            (&other.issuer, &server.issuer)
-        );
+        assert_eq!(found_issuer, &other.issuer);
+        assert_eq!(configured_issuer, &server.issuer);
         assert_eq!(person.prompts(), 0);
     }
     for fake in [&server, &other] {
@@ -179,14 +167,14 @@ async fn no_grant_sends_requests_to_another_issuer() {
 
 #[tokio::test]
 async fn an_assertion_without_a_client_is_sent_to_the_configured_issuer() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let settings = json!({
         "grant": "jwt_bearer", "assertion": "hush-jwt", "issuer": server.issuer});
     let client = McpClient::new(oauth(&server, &settings));
     roll(&client).await.unwrap();
     assert_eq!(server.token_requests()[0]["assertion"], "hush-jwt");
     // The assertion is not sent to another authorization server that the MCP server names later.
-    let other = FakeOAuth::start(OAuthRules::default()).await;
+    let other = FakeOAuth::start(OAuthRules::default());
     server.change(|rules| rules.other_issuer = Some(other.issuer.clone()));
     server.revoke();
     let error = roll(&client).await.unwrap_err();

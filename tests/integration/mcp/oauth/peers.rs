@@ -13,21 +13,15 @@ impl AuthorizationPrompt for Browser {
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
         Box::pin(async move {
             let redirects = reqwest::redirect::Policy::none();
-            let client = reqwest::Client::builder().no_proxy().redirect(redirects);
-            let page = client
+            let client = reqwest::Client::builder()
+                .no_proxy()
+                .redirect(redirects)
                 .build()
-                .unwrap()
-                .get(request.url)
-                .send()
-                .await
                 .unwrap();
-            let location = page
-                .headers()
-                .get("location")
-                .ok_or(PromptError::Abandoned)?;
-            Ok(AuthorizationResponse::from_redirect(
-                location.to_str().unwrap(),
-            )?)
+            let response = client.get(request.url).send().await.unwrap();
+            let location = response.headers().get("location");
+            let location = location.ok_or(PromptError::Abandoned)?.to_str().unwrap();
+            Ok(AuthorizationResponse::from_redirect(location)?)
         })
     }
 }
@@ -35,9 +29,7 @@ impl AuthorizationPrompt for Browser {
 #[tokio::test]
 async fn e8_real_servers_give_tokens_and_refresh_them() {
     for (name, refreshes) in [("sdk-oauth", false), ("fastmcp-oauth", true)] {
-        let Some(peer) = Peer::start(name) else {
-            return;
-        };
+        let Some(peer) = Peer::new(name) else { return };
         let store = Arc::new(InMemoryTokenStore::default());
         let mut config = config(&peer.url, TransportKind::Auto);
         let settings = json!({"type": "oauth", "redirect_uri": REDIRECT_URI});

@@ -8,8 +8,7 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
         expires_in: Some(1),
         token_delay: Duration::from_millis(100),
         ..OAuthRules::refreshing()
-    })
-    .await;
+    });
     roll(&client).await.unwrap();
     server.change(|rules| rules.expires_in = Some(3600));
     tokio::time::sleep(Duration::from_millis(1100)).await;
@@ -26,7 +25,7 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
 
 #[tokio::test]
 async fn a_revoked_token_is_refreshed_and_the_call_retried() {
-    let (server, person, client) = consenting(OAuthRules::refreshing()).await;
+    let (server, person, client) = consenting(OAuthRules::refreshing());
     roll(&client).await.unwrap();
     server.revoke();
     roll_at_once(&client, 10).await;
@@ -39,7 +38,7 @@ async fn a_revoked_token_is_refreshed_and_the_call_retried() {
 
 #[tokio::test]
 async fn a_rejected_refresh_token_starts_a_new_authorization() {
-    let (server, person, client) = consenting(OAuthRules::refreshing()).await;
+    let (server, person, client) = consenting(OAuthRules::refreshing());
     roll(&client).await.unwrap();
     server.revoke();
     server.revoke_refresh_tokens();
@@ -51,7 +50,7 @@ async fn a_rejected_refresh_token_starts_a_new_authorization() {
 
 #[tokio::test]
 async fn a_server_that_rejects_every_token_is_not_retried_endlessly() {
-    let (server, person, client) = consenting(OAuthRules::default()).await;
+    let (server, person, client) = consenting(OAuthRules::default());
     roll(&client).await.unwrap();
     server.change(|rules| {
         let challenge = [("WWW-Authenticate", "Bearer error=\"invalid_token\"")];
@@ -72,8 +71,7 @@ async fn a_cancelled_call_does_not_lose_the_token() {
     let server = FakeOAuth::start(OAuthRules {
         token_delay: Duration::from_millis(600),
         ..OAuthRules::refreshing()
-    })
-    .await;
+    });
     let person = Consenting::new();
     let mut config = super::oauth(&server, &serde_json::json!({}));
     let prompt = std::sync::Arc::<Consenting>::clone(&person);

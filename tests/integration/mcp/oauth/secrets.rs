@@ -28,8 +28,7 @@ async fn l1_no_log_contains_a_token_a_code_or_a_secret() {
         scope: Some("read".to_owned()),
         call_scope: Some("write".to_owned()),
         ..OAuthRules::default()
-    })
-    .await;
+    });
     let mut config = oauth(
         &server,
         &json!({"client_id": "me", "client_secret": "hush-mine"}),

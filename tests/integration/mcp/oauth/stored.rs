@@ -22,7 +22,7 @@ fn client(
 
 #[tokio::test]
 async fn another_client_uses_the_stored_tokens_without_an_authorization() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let server = FakeOAuth::start(OAuthRules::refreshing());
     let store = Arc::new(InMemoryTokenStore::default());
     roll(&client(&server, &store, Some(&Consenting::new())))
         .await
@@ -39,10 +39,8 @@ async fn another_client_uses_the_stored_tokens_without_an_authorization() {
     // The new refresh token has replaced the used one.
     server.revoke();
     roll(&client(&server, &store, None)).await.unwrap();
-    assert_eq!(
-        server.token_requests()[2]["refresh_token"],
-        "hush-refresh-2"
-    );
+    let expected = "hush-refresh-2";
+    assert_eq!(server.token_requests()[2]["refresh_token"], expected);
 }
 
 /// A prompt whose authorization response goes to another client.
@@ -61,8 +59,7 @@ async fn another_client_can_finish_an_authorization() {
         refresh: true,
         scope: Some("mcp:read".to_owned()),
         ..OAuthRules::default()
-    })
-    .await;
+    });
     let prompt = Arc::new(Deferring(Mutex::new(None)));
     let mut config = oauth(&server, &json!({}));
     config.authorization.prompt = Some(Arc::<Deferring>::clone(&prompt));
@@ -115,15 +112,13 @@ impl TokenStore for Broken {
 
 #[tokio::test]
 async fn an_unreadable_token_store_is_an_error_without_an_authorization() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let person = Consenting::new();
     let mut config = prompted(&server, &json!({}), &person);
     config.authorization.token_store = Some(Arc::new(Broken));
     let error = roll(&McpClient::new(config)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unavailable);
-    assert_eq!(
-        oauth_error(&error).to_string(),
-        "the token store failed: no disk"
-    );
+    let expected = "the token store failed: no disk";
+    assert_eq!(oauth_error(&error).to_string(), expected);
     assert_eq!(person.prompts(), 0);
 }

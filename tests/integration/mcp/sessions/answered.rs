@@ -55,28 +55,17 @@ const FORMS: [Form; 8] = [
 
 impl Form {
     fn faults(self, status: &str, mut message: Value) -> Vec<Fault> {
-        let event = |message: &Value| format!("event: message\ndata: {message}\n\n");
-        let kind = match self {
-            Self::Event | Self::OpenEvent => "text/event-stream",
-            _ => JSON,
-        };
-        let body = match self {
-            Self::Plain => message.to_string(),
-            Self::Batch => json!([message]).to_string(),
-            Self::Event | Self::OpenEvent => event(&message),
-            Self::Large => {
-                message["error"]["data"] = "x".repeat(100_000).into();
-                message.to_string()
-            }
-            Self::CutOff => message.to_string(),
-            Self::TextId => {
-                message["id"] = message["id"].to_string().trim_matches('"').into();
-                message.to_string()
-            }
-            Self::NoVersion => {
-                message.as_object_mut().unwrap().remove("jsonrpc");
-                message.to_string()
-            }
+        match self {
+            Self::Large => message["error"]["data"] = "x".repeat(100_000).into(),
+            Self::TextId => message["id"] = message["id"].to_string().trim_matches('"').into(),
+            Self::NoVersion => drop(message.as_object_mut().unwrap().remove("jsonrpc")),
+            _ => {}
+        }
+        let event = format!("event: message\ndata: {message}\n\n");
+        let (kind, body) = match self {
+            Self::Event | Self::OpenEvent => (EVENT_STREAM, event),
+            Self::Batch => (JSON, json!([message]).to_string()),
+            _ => (JSON, message.to_string()),
         };
         if !matches!(self, Self::OpenEvent | Self::CutOff) {
             return vec![Fault::response(status, kind, body)];
@@ -84,10 +73,8 @@ impl Form {
         let length = body.len() + 100;
         let head =
             format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n");
-        vec![
-            Fault::Send(format!("{head}\r\n{body}").into_bytes()),
-            Fault::Close,
-        ]
+        let bytes = format!("{head}\r\n{body}").into_bytes();
+        vec![Fault::Send(bytes), Fault::Close]
     }
 }
 
@@ -161,11 +148,8 @@ async fn a_result_with_the_id_of_the_call_is_its_result_whatever_the_status() {
 
 #[tokio::test]
 async fn a_rejection_without_the_id_of_the_call_opens_a_new_session() {
-    let lost = |id: &str| {
-        format!(
-            r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32001,"message":"Session not found"}}}}"#
-        )
-    };
+    let error = r#""error":{"code":-32001,"message":"Session not found"}"#;
+    let lost = |id: &str| format!(r#"{{"jsonrpc":"2.0",{id}{error}}}"#);
     for (status, body) in [
         ("404 Not Found", String::new()),
         ("404 Not Found", "Not Found".to_owned()),
@@ -177,15 +161,13 @@ async fn a_rejection_without_the_id_of_the_call_opens_a_new_session() {
         ("400 Bad Request", lost("\"id\":\"server-error\",")),
     ] {
         let response = body.clone();
-        let is_first = std::sync::atomic::AtomicBool::new(true);
+        let is_first = AtomicBool::new(true);
         let server = server(move |request| {
-            if is_first.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            if is_first.swap(false, Ordering::SeqCst) {
                 return vec![Fault::response(status, JSON, &response)];
             }
-            vec![Fault::reply(
-                request,
-                &Reply::result(&json!({"content": []})),
-            )]
+            let reply = Reply::result(&json!({"content": []}));
+            vec![Fault::reply(request, &reply)]
         })
         .await;
         let client = client(&server.url, TransportKind::StreamableHttp);
@@ -197,22 +179,21 @@ async fn a_rejection_without_the_id_of_the_call_opens_a_new_session() {
 #[tokio::test]
 async fn a_session_that_the_server_forgot_is_replaced_although_the_server_answers_each_request() {
     // Such a server reports the lost session with the id of each request, also of a `ping`.
-    let is_known = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let known = std::sync::Arc::clone(&is_known);
+    let is_known = Arc::new(AtomicBool::new(true));
+    let known = Arc::clone(&is_known);
     let server = FaultServer::start(move |request| {
-        use std::sync::atomic::Ordering::SeqCst;
         let id = request.rpc_id();
         let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
         let method = request.rpc_method();
         if method == "initialize" {
-            known.store(true, SeqCst);
+            known.store(true, Ordering::SeqCst);
             let response = Reply::result(&json!({})).response(&id);
             return vec![Fault::response_with("200 OK", &session, response)];
         }
         if method.is_empty() || method.starts_with("notifications/") {
             return vec![Fault::response("202 Accepted", JSON, "")];
         }
-        if !known.load(SeqCst) {
+        if !known.load(Ordering::SeqCst) {
             let response = Reply::error(-32001, "Session not found").response(&id);
             return vec![Fault::response("404 Not Found", JSON, response)];
         }
@@ -222,11 +203,11 @@ async fn a_session_that_the_server_forgot_is_replaced_although_the_server_answer
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);
     roll(&client).await.unwrap();
-    is_known.store(false, std::sync::atomic::Ordering::SeqCst);
+    is_known.store(false, Ordering::SeqCst);
     roll(&client).await.unwrap();
     assert_eq!(server.requests.count("tools/call"), 3);
     assert_eq!(server.requests.count("ping"), 1);
-    is_known.store(false, std::sync::atomic::Ordering::SeqCst);
+    is_known.store(false, Ordering::SeqCst);
     // Listing is harmless to repeat.
     client.list_tools().await.unwrap();
     assert_eq!(server.requests.count("initialize"), 3);

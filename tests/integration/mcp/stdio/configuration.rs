@@ -56,18 +56,14 @@ async fn e7_descriptors_blocked_signals_and_process_group_are_not_inherited() {
 
 #[tokio::test]
 async fn e7_a_program_that_cannot_start_fails_at_once() {
-    let nowhere = McpClient::new(ServerConfig::for_command(
-        "x",
-        StdioCommand::new("no-such-program-anywhere"),
-    ));
+    let command = StdioCommand::new("no-such-program-anywhere");
+    let nowhere = McpClient::new(ServerConfig::for_command("x", command));
     let error = nowhere.list_tools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unavailable);
     assert_matches!(error.kind(), McpErrorKind::Spawn { .. });
-    assert_eq!(
-        error.to_string(),
-        "MCP request failed: 'no-such-program-anywhere' cannot be started: \
-         No such file or directory (os error 2)"
-    );
+    let text = "MCP request failed: 'no-such-program-anywhere' cannot be started: \
+                No such file or directory (os error 2)";
+    assert_eq!(error.to_string(), text);
     // A wrong directory is the most frequent error in a path.
     let elsewhere = StdioCommand::new("/no/such/directory/server");
     let elsewhere = McpClient::new(ServerConfig::for_command("x", elsewhere));
@@ -75,10 +71,8 @@ async fn e7_a_program_that_cannot_start_fails_at_once() {
     assert_contains!(error, "'/no/such/directory/server' cannot be started");
     let directory = with_command(|command| command.cwd = Some("/no/such/directory".into()));
     let error = directory.list_tools().await.unwrap_err().to_string();
-    assert_contains!(
-        error,
-        "the working directory '/no/such/directory' is not a directory"
-    );
+    let text = "the working directory '/no/such/directory' is not a directory";
+    assert_contains!(error, text);
     let null = with_command(|command| command.args.push("a\0b".into()));
     let error = null.list_tools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::InvalidInput);

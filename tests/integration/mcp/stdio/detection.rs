@@ -20,22 +20,18 @@ async fn e6_a_program_without_discover_gets_the_handshake() {
     assert_eq!(seen[1..], HANDSHAKE);
     let connection = client.connection().await.unwrap();
     assert_eq!(connection.transport, TransportKind::Stdio);
-    assert_eq!(
-        connection.protocol_version,
-        Some(ProtocolVersion::V2025_11_25)
-    );
+    let revision = Some(ProtocolVersion::V2025_11_25);
+    assert_eq!(connection.protocol_version, revision);
     let tried: Vec<_> = connection
         .steps
         .iter()
         .map(|step| step.attempt.as_str())
         .collect();
-    assert_eq!(
-        tried,
-        [
-            "stdio server/discover (2026-07-28)",
-            "stdio initialize (2025-11-25)"
-        ]
-    );
+    let expected = [
+        "stdio server/discover (2026-07-28)",
+        "stdio initialize (2025-11-25)",
+    ];
+    assert_eq!(tried, expected);
 }
 
 #[tokio::test]
@@ -61,15 +57,11 @@ async fn e6_a_program_without_handshake_gets_requests_of_its_revision() {
         let version = &response["meta"]["io.modelcontextprotocol/protocolVersion"];
         assert_eq!(version, "2026-07-28", "{flags:?}");
         let connection = client.connection().await.unwrap();
-        assert_eq!(
-            connection.protocol_version,
-            Some(ProtocolVersion::V2026_07_28)
-        );
+        let revision = Some(ProtocolVersion::V2026_07_28);
+        assert_eq!(connection.protocol_version, revision);
         let seen = response["seen"].items();
-        assert!(
-            !seen.contains(&json!("notifications/initialized")),
-            "{response}"
-        );
+        let initialized = json!("notifications/initialized");
+        assert!(!seen.contains(&initialized), "{response}");
         assert_eq!(client.list_tools().await.unwrap().len(), 1);
     }
 }

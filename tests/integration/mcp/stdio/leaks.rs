@@ -37,10 +37,9 @@ fn inner_start_and_end_many() {
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let me = std::process::id();
     let children = || {
-        let lists = std::fs::read_dir(format!("/proc/{me}/task"))
-            .unwrap()
-            .flatten();
+        let lists = std::fs::read_dir(format!("/proc/{me}/task")).unwrap();
         lists
+            .flatten()
             .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
             .map(|list| list.split_whitespace().count())
             .sum::<usize>()

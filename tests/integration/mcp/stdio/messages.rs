@@ -23,11 +23,8 @@ async fn e2_garbage_batches_and_server_requests_are_tolerated() {
     let client = fake(&[]);
     assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
     assert_eq!(call(&client, "batch", json!({})).await["batch"], true);
-    let response = call(&client, "ask", json!({})).await;
-    assert_eq!(
-        response,
-        json!({"jsonrpc": "2.0", "id": "q1", "result": {}})
-    );
+    let response = json!({"jsonrpc": "2.0", "id": "q1", "result": {}});
+    assert_eq!(call(&client, "ask", json!({})).await, response);
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
 }
 
@@ -68,10 +65,8 @@ async fn l1_an_endless_line_times_out_within_the_memory_limit() {
 #[tokio::test]
 async fn e2_an_answer_that_is_not_json_fails_its_call_at_once() {
     let client = fake(&[]);
-    let error = client
-        .call_tool("not-a-number", &json!({}))
-        .await
-        .unwrap_err();
+    let call = client.call_tool("not-a-number", &());
+    let error = call.await.unwrap_err();
     assert_matches!(error.kind(), McpErrorKind::InvalidMessage(_));
     roll(&client).await.unwrap();
 }
@@ -91,11 +86,8 @@ async fn c2_after_a_dropped_call_the_program_is_usable() {
     roll(&client).await.unwrap();
     let arguments = json!({"seconds": 0.3});
     let slow = client.call_tool("slow", &arguments);
-    assert!(
-        tokio::time::timeout(Duration::from_millis(50), slow)
-            .await
-            .is_err()
-    );
+    let cut_off = tokio::time::timeout(Duration::from_millis(50), slow).await;
+    assert!(cut_off.is_err());
     // The response arrives after its call was dropped.
     assert_eq!(roll(&client).await.unwrap().get().replace(' ', ""), ROLLED);
 }

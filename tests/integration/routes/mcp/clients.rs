@@ -66,9 +66,7 @@ fn with_peer(peer: &Peer) -> Sidecar {
 fn python_clients_of_both_protocol_eras_list_call_and_read() {
     // The requested tools are those of servers of both protocol eras.
     for peer in ["mcp2-http", "mcp1-http"] {
-        let Some(peer) = Peer::start(peer) else {
-            return;
-        };
+        let Some(peer) = Peer::new(peer) else { return };
         let sidecar = with_peer(&peer);
         let url = bridge(&sidecar.socket);
         let arguments = [&*url, "memo://for/Ada", "A memo for Ada", "greet"];

@@ -6,20 +6,15 @@ use super::*;
 fn server() -> (FakeMcp, Arc<AtomicBool>) {
     let changed = Arc::new(AtomicBool::new(false));
     let has_changed = Arc::clone(&changed);
+    let resources = json!({"resources": [{"uri": "a://b"}]});
     let server = FakeMcp::builder(Dialect::StreamableSse)
         .with_get_stream()
         .on("tools/list", move |_| {
-            let name = if has_changed.load(Ordering::SeqCst) {
-                "new"
-            } else {
-                "old"
-            };
+            let is_new = has_changed.load(Ordering::SeqCst);
+            let name = if is_new { "new" } else { "old" };
             Reply::result(&json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}]}))
         })
-        .on(
-            "resources/list",
-            fixed(json!({"resources": [{"uri": "a://b"}]})),
-        )
+        .on("resources/list", fixed(resources))
         .on("resources/subscribe", fixed(json!({})))
         .on("resources/unsubscribe", fixed(json!({})))
         .start();
@@ -27,8 +22,7 @@ fn server() -> (FakeMcp, Arc<AtomicBool>) {
 }
 
 fn sidecar(server: &FakeMcp) -> Sidecar {
-    let url = &server.url;
-    Sidecar::with_config(&server_entry("far", url, ""))
+    Sidecar::with_config(&server_entry("far", &server.url, ""))
 }
 
 fn push(server: &FakeMcp, notice: &Value) {
@@ -63,10 +57,8 @@ async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     // The other client subscribed only to tools.
     let reported = received.next().unwrap();
     assert_eq!(reported["method"], notice["method"]);
-    assert_eq!(
-        reported["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
-        7
-    );
+    let meta = &reported["params"]["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/subscriptionId"], 7);
     assert_contains!(tools(&sidecar), "\"new\"");
     drop(sidecar);
     let last = received.next().unwrap();
@@ -84,12 +76,7 @@ async fn a_server_added_later_is_announced() {
     let notice = "notifications/tools/list_changed";
     let new = json!({"name": "far", "url": server.url, "transport": "streamable_http"});
     let added = daemon.post("/api/v1/servers", new.to_string());
-    assert_eq!(
-        added.status,
-        201,
-        "{}",
-        String::from_utf8_lossy(&added.body)
-    );
+    assert_eq!(added.status, 201, "{added:?}");
     assert_eq!(pushed.next().unwrap()["method"], notice);
     // The next request lists the server's tools again.
     assert_contains!(tools(), "\"old\"");
@@ -112,26 +99,19 @@ async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
     let uri = json!({"uri": "a://b"});
-    assert_eq!(
-        session.ask("resources/subscribe", uri.clone())["result"],
-        json!({})
-    );
+    let subscribed = session.ask("resources/subscribe", uri.clone());
+    assert_eq!(subscribed["result"], json!({}));
     assert_eq!(server.requests.count("resources/subscribe"), 1);
     let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
         "params": {"uri": "a://b", "own": 1}});
     push(&server, &updated);
     let reported = pushed.next().unwrap();
-    assert_eq!(
-        (&reported["method"], &reported["params"]),
-        (&updated["method"], &updated["params"])
-    );
-    assert_eq!(
-        session.ask("resources/unsubscribe", uri)["result"],
-        json!({})
-    );
-    eventually("the server receives the subscription", || {
-        server.requests.count("resources/unsubscribe") == 1
-    });
+    assert_eq!(reported["method"], updated["method"]);
+    assert_eq!(reported["params"], updated["params"]);
+    let unsubscribed = session.ask("resources/unsubscribe", uri);
+    assert_eq!(unsubscribed["result"], json!({}));
+    let is_received = || server.requests.count("resources/unsubscribe") == 1;
+    eventually("the server receives the subscription", is_received);
     let unknown = session.ask("resources/subscribe", json!({"uri": "no://thing"}));
     assert_json!(unknown["error"]["code"], -32602);
 }
@@ -144,12 +124,9 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
         .with_get_stream()
         .on("tools/list", move |_| {
             let list = json!({"tools": [{"name": "old", "inputSchema": {"type": "object"}}]});
-            let time = Duration::from_secs(if says_nothing.load(Ordering::SeqCst) {
-                60
-            } else {
-                0
-            });
-            Reply::result(&list).after(time)
+            let is_slow = says_nothing.load(Ordering::SeqCst);
+            let seconds = if is_slow { 60 } else { 0 };
+            Reply::result(&list).after(Duration::from_secs(seconds))
         })
         .start();
     let url = &server.url;
@@ -178,16 +155,10 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
         }
     });
     // Sequential attempts would have taken 20 seconds.
-    assert!(
-        began.elapsed() < Duration::from_secs(12),
-        "{:?}",
-        began.elapsed()
-    );
-    assert_eq!(
-        list_requests(),
-        before + 1,
-        "then it is left alone, whatever it says"
-    );
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(12), "{took:?}");
+    // The server is backed off, although it announces changes.
+    assert_eq!(list_requests(), before + 1);
     assert_contains!(tools(&sidecar), "\"old\"");
     assert_eq!(list_requests(), before + 1);
 }
@@ -204,9 +175,7 @@ async fn a_burst_of_changes_is_announced_a_few_times() {
     let many = format!("data: {tools}\n\n").repeat(200) + &format!("data: {prompts}\n\n");
     server.push(many);
     // The first change is announced at once; later changes are announced together.
-    let reported: Vec<_> = (0..3)
-        .map(|_| pushed.next().unwrap()["method"].clone())
-        .collect();
+    let reported = [(); 3].map(|()| pushed.next().unwrap()["method"].clone());
     let expected = [&tools, &prompts, &tools].map(|notice| notice["method"].clone());
     assert_eq!(reported, expected);
     drop(sidecar);

@@ -44,10 +44,8 @@ fn h2_a_model_sees_and_calls_only_its_tools() {
     // A hidden tool is unknown under all its names.
     for name in ["get_time", "time_tool"] {
         let rejected = call("one%20tool", name);
-        assert_eq!(
-            rejected["error"]["message"],
-            format!("Unknown tool: {name}")
-        );
+        let expected = format!("Unknown tool: {name}");
+        assert_eq!(rejected["error"]["message"], expected);
     }
     assert_eq!(call("no-tools", "calculator")["error"]["code"], -32602);
 }

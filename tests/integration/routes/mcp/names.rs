@@ -11,22 +11,16 @@ fn server(says: &'static str, tools: &'static [&'static str]) -> FakeMcp {
         }
     };
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    let prompt = |name: &str| json!({"name": name, "x": 1});
+    let resource = |name: &str| json!({"uri": format!("a://{name}")});
+    let template = |name: &str| json!({"uriTemplate": format!("{name}://{{id}}")});
     FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/list", list("tools", tool))
-        .on(
-            "prompts/list",
-            list("prompts", |name| json!({"name": name, "x": 1})),
-        )
-        .on(
-            "resources/list",
-            list("resources", |name| json!({"uri": format!("a://{name}")})),
-        )
+        .on("prompts/list", list("prompts", prompt))
+        .on("resources/list", list("resources", resource))
         .on(
             "resources/templates/list",
-            list(
-                "resourceTemplates",
-                |name| json!({"uriTemplate": format!("{name}://{{id}}")}),
-            ),
+            list("resourceTemplates", template),
         )
         .on("tools/call", move |params| {
             Reply::result(&json!({"content": [], "structuredContent": {says: params["name"]}}))
@@ -64,20 +58,15 @@ async fn names_get_a_prefix_on_conflicts_or_if_configured() {
         + &entry("three", &three, "tool_prefix = \"x_\"");
     let sidecar = Sidecar::with_config(&toml);
     let names = listed(&sidecar, "tools/list", "tools", "name");
-    let of_servers: Vec<_> = names
-        .iter()
-        .skip_while(|name| *name != "one_search")
-        .collect();
-    assert_eq!(
-        of_servers,
-        [
-            "one_search",
-            "only-one",
-            "two_search",
-            "two_calculator",
-            "x_own"
-        ]
-    );
+    let of_servers = names.iter().skip_while(|name| *name != "one_search");
+    let expected_names = [
+        "one_search",
+        "only-one",
+        "two_search",
+        "two_calculator",
+        "x_own",
+    ];
+    assert_eq!(of_servers.collect::<Vec<_>>(), expected_names);
     let call = |name: &str| {
         let params = json!({"name": name, "arguments": {}});
         ask(&sidecar.socket, "tools/call", params)["result"]["structuredContent"].clone()
@@ -89,16 +78,14 @@ async fn names_get_a_prefix_on_conflicts_or_if_configured() {
     assert_eq!(call("x_own"), json!({"three": "own"}));
 
     let prompts = listed(&sidecar, "prompts/list", "prompts", "name");
-    assert_eq!(
-        prompts,
-        [
-            "one_search",
-            "only-one",
-            "two_search",
-            "calculator",
-            "x_own"
-        ]
-    );
+    let expected_prompts = [
+        "one_search",
+        "only-one",
+        "two_search",
+        "calculator",
+        "x_own",
+    ];
+    assert_eq!(prompts, expected_prompts);
     let get = |name: &str| ask(&sidecar.socket, "prompts/get", json!({"name": name}));
     let got = get("two_search")["result"].clone();
     assert_json!(got["by"], "two");
@@ -108,10 +95,8 @@ async fn names_get_a_prefix_on_conflicts_or_if_configured() {
     let params = json!({"ref": {"type": "ref/prompt", "name": "x_own"},
         "argument": {"name": "a", "value": ""}});
     let completed = ask(&sidecar.socket, "completion/complete", params);
-    assert_eq!(
-        completed["result"]["completion"]["values"],
-        json!(["three", "own"])
-    );
+    let expected = json!(["three", "own"]);
+    assert_eq!(completed["result"]["completion"]["values"], expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,9 +121,9 @@ async fn k1_a_resource_is_read_from_its_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_server_does_not_affect_other_servers() {
     let well = server("well", &["a"]);
-    let ill = FakeMcp::builder(Dialect::StreamableJson)
-        .on("prompts/list", |_| Reply::error(-32603, "ill"))
-        .start();
+    let ill = FakeMcp::start_with(Dialect::StreamableJson, "prompts/list", |_| {
+        Reply::error(-32603, "ill")
+    });
     let sidecar = Sidecar::with_config(&(entry("ill", &ill, "") + &entry("well", &well, "")));
     assert_eq!(listed(&sidecar, "prompts/list", "prompts", "name"), ["a"]);
 }
@@ -147,10 +132,7 @@ async fn a_failed_server_does_not_affect_other_servers() {
 async fn e6_the_header_has_the_servers_name_of_the_tool() {
     // Servers of revision 2026-07-28 reject a call whose `Mcp-Name` header differs from the name in
     // the body.
-    let servers = [
-        FakeMcp::start(Dialect::Stateless),
-        FakeMcp::start(Dialect::Stateless),
-    ];
+    let servers = [(); 2].map(|()| FakeMcp::start(Dialect::Stateless));
     let [one, two] = &servers;
     let auto = |label, server| entry(label, server, "").replace("\"streamable_http\"", "\"auto\"");
     let sidecar = Sidecar::with_config(&(auto("one", one) + &auto("two", two)));
@@ -181,11 +163,9 @@ async fn e6_the_header_has_the_servers_name_of_the_tool() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn k1_a_template_hides_no_resource_of_another_server() {
+    let templates = json!({"resourceTemplates": [{"uriTemplate": "{+uri}"}]});
     let greedy = FakeMcp::builder(Dialect::StreamableJson)
-        .on(
-            "resources/templates/list",
-            fixed(json!({"resourceTemplates": [{"uriTemplate": "{+uri}"}]})),
-        )
+        .on("resources/templates/list", fixed(templates))
         .on("resources/read", |params| {
             Reply::result(&json!({"contents": [{"uri": params["uri"], "text": "greedy"}]}))
         })
@@ -213,23 +193,15 @@ async fn a_prompt_never_has_the_prefixed_name_of_another_prompt() {
         got["result"]["by"].clone()
     };
     assert_eq!(by("b_greet"), "good");
-    assert_eq!(
-        (by("a_greet"), by("a_b_greet")),
-        (json!("bad"), json!("bad"))
-    );
+    assert_eq!([by("a_greet"), by("a_b_greet")], ["bad", "bad"]);
     // The names of tools follow the same rules.
-    let tools = listed(&sidecar, "tools/list", "tools", "name");
-    let of_servers: Vec<_> = tools
-        .iter()
-        .filter(|name| name.ends_with("greet"))
-        .collect();
-    assert_eq!(of_servers, ["a_greet", "a_b_greet", "b_greet"]);
+    let mut tools = listed(&sidecar, "tools/list", "tools", "name");
+    tools.retain(|name| name.ends_with("greet"));
+    assert_eq!(tools, ["a_greet", "a_b_greet", "b_greet"]);
     let params = json!({"name": "b_greet", "arguments": {}});
     let called = ask(&sidecar.socket, "tools/call", params);
-    assert_eq!(
-        called["result"]["structuredContent"],
-        json!({"good": "greet"})
-    );
+    let expected = json!({"good": "greet"});
+    assert_eq!(called["result"]["structuredContent"], expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,5 @@
 //! `mcp.tools`: which tools clients are offered.
 
-use pillion_testkit::Reply;
-
 use super::*;
 
 const SUM: &str = r#"
@@ -26,9 +24,7 @@ fn config(tools: &str, url: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_setting_selects_the_tools_of_mcp_clients() {
     let prompts = json!({"prompts": [{"name": "greet"}]});
-    let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("prompts/list", move |_| Reply::result(&prompts))
-        .start();
+    let server = FakeMcp::start_with(Dialect::StreamableJson, "prompts/list", fixed(prompts));
     for (tools, expected, prompts) in [
         (r#"["!@builtin"]"#, &["answer", "roll"][..], 1),
         (r#"["@servers"]"#, &["roll"], 1),

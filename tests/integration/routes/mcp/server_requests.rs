@@ -7,7 +7,7 @@ use super::*;
 fn sidecars() -> Vec<(&'static str, Option<Peer>, Sidecar)> {
     let mut sidecars = Vec::new();
     for name in ["mcp1-http", "mcp2-http"] {
-        let Some(peer) = Peer::start(name) else {
+        let Some(peer) = Peer::new(name) else {
             continue;
         };
         let entry = format!("url = \"{}\"", peer.url);
@@ -102,7 +102,7 @@ fn a_client_without_a_session_gets_an_input_required_result() {
 
 #[test]
 fn a_waiting_input_request_is_only_for_the_same_request() {
-    let Some(peer) = Peer::start("mcp1-http") else {
+    let Some(peer) = Peer::new("mcp1-http") else {
         return;
     };
     let sidecar = with(&format!("url = \"{}\"", peer.url));

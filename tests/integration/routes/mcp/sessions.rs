@@ -118,10 +118,8 @@ fn batches_work_only_in_the_revision_that_has_them() {
     ]);
     let old = Session::open(&sidecar.socket, "2025-03-26", json!({}));
     let responses = old.send(&batch).json();
-    assert_eq!(
-        responses[0],
-        json!({"jsonrpc": "2.0", "id": 1, "result": {}})
-    );
+    let expected = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+    assert_eq!(responses[0], expected);
     assert_eq!(responses[1]["result"]["content"][0]["text"], "42");
     assert_eq!(responses[2]["error"]["code"], -32601);
     assert_eq!(responses[3]["error"]["code"], -32600);

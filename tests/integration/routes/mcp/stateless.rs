@@ -16,10 +16,8 @@ fn discovery_makes_no_upstream_requests() {
     let (headers, body) = stateless("server/discover", json!({}), json!({}));
     let result = post(&sidecar, &headers, &body).json()["result"].clone();
     assert_eq!(result["supportedVersions"], json!(["2026-07-28"]));
-    assert_eq!(
-        result["capabilities"]["tools"],
-        json!({"listChanged": true})
-    );
+    let expected = json!({"listChanged": true});
+    assert_eq!(result["capabilities"]["tools"], expected);
     let server = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!(server["name"], "pillion");
     assert_json!(result["ttlMs"], 0);
@@ -69,10 +67,8 @@ fn an_unsupported_revision_is_rejected_with_the_supported_ones() {
     let reply = post(&sidecar, &headers, &body);
     assert_eq!(status_and_code(&reply), (400, -32022));
     let data = &reply.json()["error"]["data"];
-    assert_eq!(
-        *data,
-        json!({"supported": ["2026-07-28"], "requested": "2099-01-01"})
-    );
+    let expected = json!({"supported": ["2026-07-28"], "requested": "2099-01-01"});
+    assert_eq!(*data, expected);
 }
 
 #[test]

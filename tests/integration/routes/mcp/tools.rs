@@ -33,10 +33,8 @@ fn i3_a_result_has_text_and_structured_content() {
     assert_eq!(result["isError"], true);
     let text = "Calculation error: division by zero";
     assert_eq!(result["content"][0]["text"], text);
-    assert_eq!(
-        result["structuredContent"],
-        json!({"ok": false, "error": {"code": "invalid_input", "message": text}})
-    );
+    let expected = json!({"ok": false, "error": {"code": "invalid_input", "message": text}});
+    assert_eq!(result["structuredContent"], expected);
 }
 
 #[test]
@@ -94,20 +92,16 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
     let params = call("odd", json!({}));
     let message = json!({"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params});
     let body = String::from_utf8(session.send(&message).body).unwrap();
-    assert_eq!(
-        body,
-        format!(r#"{{"jsonrpc":"2.0","id":"x","result":{ODD}}}"#)
-    );
+    let expected = format!(r#"{{"jsonrpc":"2.0","id":"x","result":{ODD}}}"#);
+    assert_eq!(body, expected);
 
     // The revision of the request requires one more member in the result.
     let (headers, message) = stateless("tools/call", params, json!({}));
     let reply = sidecar.post_with("/mcp", &headers, message.to_string());
     let body = String::from_utf8(reply.body).unwrap();
     let rest = &ODD[1..];
-    assert_eq!(
-        body,
-        format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"resultType":"complete",{rest}}}"#)
-    );
+    let text = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"resultType":"complete",{rest}}}"#);
+    assert_eq!(body, text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,10 +126,8 @@ async fn e10_failed_tools_and_protocol_errors_are_unchanged() {
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call("fails", json!({}))});
     let body = String::from_utf8(session.send(&message).body).unwrap();
-    assert_eq!(
-        body,
-        format!(r#"{{"jsonrpc":"2.0","id":1,"result":{failed}}}"#)
-    );
+    let expected = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{failed}}}"#);
+    assert_eq!(body, expected);
     assert_eq!(
         session.ask("tools/call", call("errs", json!({})))["error"],
         error
@@ -177,10 +169,8 @@ async fn progress_and_log_messages_come_before_the_result() {
     let reply = session.send(&message);
     assert_contains!(reply.head, "text/event-stream");
     let messages = messages(&reply);
-    assert_eq!(
-        messages[0]["params"],
-        json!({"level": "info", "data": {"n": 1}, "extra": true})
-    );
+    let expected = json!({"level": "info", "data": {"n": 1}, "extra": true});
+    assert_eq!(messages[0]["params"], expected);
     assert_eq!(
         messages[1]["params"],
         json!({"progressToken": "mine", "progress": 1, "total": 2, "message": "half"})

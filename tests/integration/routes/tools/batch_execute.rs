@@ -74,10 +74,8 @@ fn i2_each_result_equals_the_result_of_a_single_call() {
     assert_eq!(body["total"], 2);
     assert_eq!(body["results"][0]["id"], "a");
     assert_eq!(body["results"][0]["tool"], "both");
-    assert_eq!(
-        body["results"][0]["result"]["data"],
-        json!({"for": "programs"})
-    );
+    let expected = json!({"for": "programs"});
+    assert_eq!(body["results"][0]["result"]["data"], expected);
     assert_eq!(body["results"][1]["success"], false);
     assert_eq!(body["results"][1]["error"], "Tool 'nope' not found");
     assert_eq!(body["results"][1]["error_code"], "not_found");
@@ -168,8 +166,6 @@ fn the_caller_reaches_every_call() {
     let ExecuteResponse::Executed(execution) = &response.results[0].response else {
         panic!("{response:?}");
     };
-    assert_eq!(
-        execution.result.data,
-        json!({"user": "alice", "channel": null, "call_id": "x"})
-    );
+    let expected = json!({"user": "alice", "channel": null, "call_id": "x"});
+    assert_eq!(execution.result.data, expected);
 }

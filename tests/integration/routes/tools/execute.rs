@@ -20,10 +20,8 @@ fn i1_a_call_has_all_keys_of_the_envelope() {
     assert_eq!(body["success"], true);
     assert_eq!(body["tool"], "calculator");
     assert_eq!(body["result"]["success"], true);
-    assert_eq!(
-        body["result"]["data"],
-        json!({"expression": "2 + 2", "result": 4})
-    );
+    let expected = json!({"expression": "2 + 2", "result": 4});
+    assert_eq!(body["result"]["data"], expected);
     assert_eq!(body["result"].get("error"), Some(&json!(null)));
     assert!(body["result"]["metadata"]["execution_time"].is_f64());
     assert_eq!(body["result"]["text"], "4");

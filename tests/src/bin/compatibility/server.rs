@@ -129,7 +129,7 @@ impl Server {
             command.args = args;
             Instance::Command(command)
         } else {
-            Instance::Process(Peer::start(self.name)?)
+            Instance::Process(Peer::new(self.name)?)
         };
         Some(Running {
             server: self,

@@ -9,7 +9,7 @@ const VARIABLES: [(&str, &str); 1] = [("CLIENT_SECRET", "hush-mine")];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_a_registered_client_sends_its_secret_only_to_the_token_endpoint() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let line = format!(
         "call {} roll --oauth --client-id me --client-secret-env CLIENT_SECRET --scope read \
          --scope write --verbose",
@@ -36,8 +36,7 @@ async fn a_client_may_be_identified_by_a_metadata_document() {
     let server = FakeOAuth::start(OAuthRules {
         metadata: json!({"client_id_metadata_document_supported": true}),
         ..OAuthRules::default()
-    })
-    .await;
+    });
     let document = "https://app.example/client.json";
     let arguments = ["call", &server.url, "roll", "--oauth"];
     let options = ["--client-metadata-url", document];
@@ -64,17 +63,15 @@ fn configuration(server: &FakeOAuth) -> NamedTempFile {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configuration_of_a_server_may_contain_its_client() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let file = configuration(&server);
     let path = file.path().to_str().unwrap();
     let arguments = ["call", "--server", "dice", "roll", "--config", path];
     // If standard error is not a terminal, no authorization starts without `--oauth`.
     let output = mcp_with(&arguments, &VARIABLES);
     let reported = failure(&output, 1);
-    assert_ends_with!(
-        reported,
-        "; pass --oauth to authorize in a browser (denied)\n"
-    );
+    let expected = "; pass --oauth to authorize in a browser (denied)\n";
+    assert_ends_with!(reported, expected);
 
     let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &VARIABLES);
     let page = running.page();
@@ -89,7 +86,7 @@ async fn the_configuration_of_a_server_may_contain_its_client() {
 /// The terminal is `script` of util-linux.
 #[tokio::test(flavor = "multi_thread")]
 async fn at_a_terminal_the_configuration_is_enough() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let file = configuration(&server);
     let program = pillion(&[]);
     let line = format!(

@@ -48,7 +48,7 @@ fn a_bad_command_line_is_rejected_before_any_request() {
 async fn the_requested_port_is_used_for_the_redirect() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let arguments = [
         "call",
         &server.url,

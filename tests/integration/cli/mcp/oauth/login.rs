@@ -11,7 +11,7 @@ fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_the_sidecar_is_authorized_for_one_user() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let server = FakeOAuth::start(OAuthRules::refreshing());
     let oauth = "authentication = { type = \"oauth\" }\n";
     let entry = |label, more| detected_entry(label, &server.url, &format!("{oauth}{more}"));
     let config = entry("far", "credential = \"per_user\"\n")
@@ -67,7 +67,7 @@ fn secrets(daemon: &Daemon) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let daemon = Daemon::with_vault("");
     let send = |method: &str, path: &str, body: &Value| send(&daemon, method, path, body);
     for name in ["far", "twin"] {
@@ -112,7 +112,7 @@ async fn log_in(daemon: &Daemon, arguments: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_renewed_during_the_removal_of_their_server_are_not_stored() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let server = FakeOAuth::start(OAuthRules::refreshing());
     let daemon = with_vault();
     let oauth = json!({"type": "oauth"});
     let body = json!({"name": "far", "url": server.url, "authentication": oauth});
@@ -135,7 +135,7 @@ async fn l1_tokens_renewed_during_the_removal_of_their_server_are_not_stored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let daemon = with_vault();
     let client = |id: &str| json!({"authentication": {"type": "oauth", "client_id": id}});
     for (name, credential) in [("far", "shared"), ("own", "per_user")] {
@@ -174,7 +174,7 @@ async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let directory = tempfile::tempdir().unwrap();
     let sections = vault(directory.path()) + "[mcp]\nretry_after_ms = 0\n";
     let config = |client: &str| {
@@ -200,7 +200,7 @@ fn rolls(daemon: &Daemon) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let server = FakeOAuth::start(OAuthRules::refreshing());
     let config = detected_entry("far", &server.url, "authentication = { type = \"oauth\" }")
         + &detected_entry("open", "http://127.0.0.1:9/", "enabled = false")
         + "[log]\nfilter = \"trace\"\n";
@@ -208,10 +208,8 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     assert!(!rolls(&daemon), "no authorization was started");
     let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
-    assert_eq!(
-        success(&running.output()),
-        "far: authorized; the sidecar has the tokens\n"
-    );
+    let text = "far: authorized; the sidecar has the tokens\n";
+    assert_eq!(success(&running.output()), text);
     assert!(rolls(&daemon));
     // The tokens are used also after a restart, and refreshed when they have expired.
     daemon.kill();

@@ -8,9 +8,7 @@ async fn e8_real_servers_work_after_an_authorization() {
         ("sdk-oauth", ["greet", "name=Ada"], "Hello, Ada!\n"),
         ("fastmcp-oauth", ["echo", "text=hi"], "hi\n"),
     ] {
-        let Some(peer) = Peer::start(name) else {
-            return;
-        };
+        let Some(peer) = Peer::new(name) else { return };
         let arguments = [&["call", peer.url.as_str()], &call[..]].concat();
         let output = mcp(&arguments);
         assert_contains!(failure(&output, 1), "--oauth");

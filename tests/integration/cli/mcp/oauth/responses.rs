@@ -12,7 +12,7 @@ async fn e8_every_command_continues_after_the_authorization() {
         (&["call", "roll"], "15"),
     ];
     for (words, expected) in cases {
-        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let server = FakeOAuth::start(OAuthRules::default());
         let output = with_browser(&server, words).await;
         let shown = stdout(&output);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -33,7 +33,7 @@ async fn e8_every_command_continues_after_the_authorization() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_no_output_contains_a_credential() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let server = FakeOAuth::start(OAuthRules::refreshing());
     for option in ["--verbose", "--json"] {
         let output = with_browser(&server, &["call", "roll", option]).await;
         let shown = stdout(&output) + &stderr(&output);
@@ -49,8 +49,7 @@ async fn a_refused_authorization_ends_the_command_without_another_request() {
         let server = FakeOAuth::start(OAuthRules {
             refuses: true,
             ..OAuthRules::default()
-        })
-        .await;
+        });
         let reported = failure(&with_browser(&server, words).await, 1);
         let line = format!(
             "pillion: {}: MCP request failed: the authorization server denied the authorization: \
@@ -72,8 +71,7 @@ async fn the_browser_page_shows_the_outcome_and_no_part_of_the_response() {
         let server = FakeOAuth::start(OAuthRules {
             refuses,
             ..OAuthRules::default()
-        })
-        .await;
+        });
         let running = Running::start(&["call", &server.url, "roll", "--oauth", "--json"], &[]);
         let page = open(running.page()).await;
         assert_eq!(page.status(), 200);
@@ -97,7 +95,7 @@ async fn a_response_with_another_state_or_issuer_is_refused() {
         ("state", "forged", "belongs to another request"),
         ("iss", "https://evil.example", "comes from another issuer"),
     ] {
-        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let server = FakeOAuth::start(OAuthRules::default());
         let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
         let genuine = way_back(running.page()).await;
         let mut forged = genuine.clone();
@@ -120,7 +118,7 @@ async fn a_response_with_another_state_or_issuer_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_the_wait() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
-        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let server = FakeOAuth::start(OAuthRules::default());
         let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
         running.page();
         running.signal(signal);
@@ -138,8 +136,7 @@ async fn the_time_of_the_user_does_not_count_for_the_timeout() {
             let server = FakeOAuth::start(OAuthRules {
                 refuses,
                 ..OAuthRules::default()
-            })
-            .await;
+            });
             let arguments = ["call", &server.url, "roll", "--oauth", "--timeout", "1"];
             let options = ["--transport", transport];
             let running = Running::start(&[&arguments[..], &options].concat(), &[]);
@@ -161,7 +158,7 @@ async fn the_time_of_the_user_does_not_count_for_the_timeout() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_for_more_scopes_starts_another_authorization() {
-    let server = FakeOAuth::start(OAuthRules::with_scopes("read", "write")).await;
+    let server = FakeOAuth::start(OAuthRules::with_scopes("read", "write"));
     let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
     let first = running.page();
     assert_eq!(parameter(&first, "scope"), "read");

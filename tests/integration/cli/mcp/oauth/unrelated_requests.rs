@@ -20,7 +20,7 @@ async fn send(port: u16, bytes: &[u8]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unrelated_requests_do_not_end_the_wait() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
     let back = way_back(running.page()).await;
     let port = back.port().unwrap();
@@ -51,7 +51,7 @@ async fn unrelated_requests_do_not_end_the_wait() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connections_are_closed() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let server = FakeOAuth::start(OAuthRules::default());
     let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
     let back = way_back(running.page()).await;
     let mut silent = Vec::new();
