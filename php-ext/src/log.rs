@@ -1,6 +1,6 @@
 //! Writes lines to PHP's error log, filtered by `pillion.log_level`.
 //!
-//! Only PHP's thread writes log lines. They contain no arguments and no results, which may be
+//! Only PHP's thread writes log lines. Log lines contain no arguments and no results, which may be
 //! confidential.
 
 use serde_json::Value;

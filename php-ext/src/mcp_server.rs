@@ -45,7 +45,7 @@ impl RegisteredMcpServer {
         }
     }
 
-    /// Returns the tools that the server lists, for registries. `prefix` is prepended to their
+    /// Returns the tools that the server lists, for registries. `prefix` is prepended to the tools'
     /// names; `approval` is the policy of the server's entry. A tool with an invalid name or
     /// definition is skipped and logged.
     ///
@@ -82,10 +82,10 @@ impl RegisteredMcpServer {
         Ok(tools)
     }
 
-    /// Connects the tools to their server. Must be called before the tools run. The tools use the
-    /// client's current connection, whose callbacks the server knows; without a client, the tools
-    /// use a connection of this process. In a forked child, the connection of the parent process is
-    /// leaked instead of dropped.
+    /// Connects the tools to their server. Must be called before the tools run. With a client, the
+    /// tools use the client's current connection, so that the client's callbacks can handle the
+    /// server's requests; without a client, the tools use a connection of this process. In a forked
+    /// child, the connection of the parent process is leaked instead of dropped.
     ///
     /// # Errors
     /// A failure if the process cannot create a runtime, and an exception of the client's token

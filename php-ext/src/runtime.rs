@@ -41,7 +41,8 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Maximum time that shutdown waits for clean-up work, such as the end of abandoned calls.
 const ABANDONED_WORK_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The state that belongs to one process. A forked child leaks the state of its parent.
+/// The state that belongs to one process. A forked child never drops the state of its parent, but
+/// leaks it deliberately, because the drop could wait for threads that do not exist in the child.
 struct ProcessState {
     engine: Arc<Engine>,
     models: LruCache<String, HttpModel>,

@@ -21,7 +21,8 @@ use tokio::task::{JoinHandle, yield_now};
 use crate::runtime::{self, Engine, ProcessBound, UnattendedGuard};
 use crate::zend::{Failure, Result, check_interrupt};
 
-/// The duration of a slice, and therefore the maximum delay of a signal handler.
+/// Maximum duration of a slice, in which the PHP thread drives the runtime without a pause, and
+/// therefore the maximum delay of a signal handler.
 const SLICE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum time to wait for stopped work to end. Stopped work ends at its next await point.

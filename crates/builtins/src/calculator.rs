@@ -88,9 +88,9 @@ fn calculate(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
 
 /// Evaluates one expression.
 ///
-/// Ints are exact up to 64 bits; larger ints become floats. Lists and tuples are one type, whose
-/// values may be arguments of functions and the result, but have no operators. Numbers may have
-/// underscores between digits. Infinity, NaN and complex numbers are errors.
+/// Ints are exact up to 64 bits; larger ints become floats. Lists and tuples are one type; a value
+/// of this type may be the result or an argument of a function, but not an operand. Numbers may
+/// have underscores between digits. Infinity, NaN and complex numbers are errors.
 ///
 /// # Errors
 /// [`CalculatorError`] if the expression is empty, contains a forbidden word, a syntax error or an

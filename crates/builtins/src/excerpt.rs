@@ -1,7 +1,7 @@
 use std::fmt;
 
 /// The beginning of a caller's input for use in error messages: at most 100 characters, with
-/// control characters replaced, and `…` at the end if it was cut.
+/// control characters replaced, and `…` at the end if the input was cut.
 ///
 /// ```
 /// use pillion_builtins::Excerpt;

@@ -17,7 +17,7 @@ const HTML_ELEMENTS: [&str; 62] = [
 const HIDDEN_ELEMENTS: [&str; 2] = ["script", "style"];
 
 /// Returns the text without markup, entities and invisible characters, with single spaces; at most
-/// `max_chars` characters, with `…` at the end if it was cut.
+/// `max_chars` characters, with `…` at the end if the text was cut.
 ///
 /// Takes linear time.
 /// Also removes markup that was encoded as entities, so that the output is never HTML.

@@ -67,7 +67,8 @@ impl ChatEvent {
 }
 
 impl EndedCall {
-    /// Returns the arguments that the model has written, or their repaired form.
+    /// Returns the arguments as the model wrote them, or the repaired arguments if Pillion repaired
+    /// them.
     #[must_use]
     pub fn arguments(&self) -> Value {
         let repaired_arguments = self.result.metadata.get(ToolResult::REPAIRED_ARGUMENTS);

@@ -13,7 +13,7 @@ pub enum ChatEvent {
     /// A human-readable status line: `Executing a, b...` or `Maximum tool execution rounds reached.
     /// Generating final response...`.
     Status(String),
-    /// The token usage of one request and of the chat so far.
+    /// The token usage of one request, and of the chat up to and including this request.
     Usage {
         /// The number of the request in the chat, from 1.
         request: usize,

@@ -129,8 +129,8 @@ impl ServersContext {
         self.find_first(name, &[is_added, has_id, has_name])
     }
 
-    /// Tries the rules (predicates on a server) in order. Returns the first server that matches the
-    /// first rule that any server matches.
+    /// Returns the first server that matches the first rule. If no server matches, tries the next
+    /// rule. A rule is a predicate on a server and `name`.
     fn find_first(
         &self,
         name: &str,

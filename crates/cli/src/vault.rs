@@ -115,8 +115,8 @@ fn generate_next_key(key_path: &Path, next_path: &Path) -> io::Result<()> {
     write_result
 }
 
-/// Replaces the current key file by the next key file atomically. Returns the path at which the old
-/// key remains.
+/// Replaces the current key file with the next key file atomically. Returns the path at which the
+/// old key remains.
 fn replace_key_file(key_path: &Path, next_path: &Path) -> io::Result<PathBuf> {
     let old_path = link_old_key(key_path)?;
     fs::rename(next_path, key_path)?;

@@ -70,7 +70,8 @@ impl Client {
         self.request(route, []).send()?.decode()
     }
 
-    /// Runs one tool. A failed call and an unknown tool are an [`ExecuteResponse`], not an error.
+    /// Runs one tool. For a failed call and for an unknown tool, returns an [`ExecuteResponse`],
+    /// not an error.
     ///
     /// # Errors
     /// The same errors as [`send_json`](Request::send_json). The status of the sidecar's response
@@ -95,8 +96,10 @@ impl Client {
     /// several requests, each request has its own idempotency key, derived from the [`Caller`]'s.
     ///
     /// # Errors
-    /// [`ClientError`] when no call ran and none was rejected individually, and
-    /// [`ClientError::Interrupted`].
+    /// - [`ClientError::Encode`]: the arguments of a call cannot be encoded as JSON.
+    /// - [`ClientError::Interrupted`]: the interrupt hook ended the wait.
+    /// - The error of the first request, if every request failed and the sidecar rejected no single
+    ///   call as too large.
     pub fn batch_in_parts(
         &self,
         calls: &[BatchCall],

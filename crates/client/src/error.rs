@@ -97,7 +97,8 @@ pub enum ClientError {
         /// The name of the header.
         header: &'static str,
     },
-    /// The sidecar rejected the request because of its body, size or route.
+    /// The sidecar responded with a status other than 2xx, for example because it rejected the
+    /// request's body, size or route.
     #[error("{}", failure.error)]
     Status {
         /// The HTTP status of the response, which is not 2xx.
@@ -186,7 +187,7 @@ impl ClientError {
     }
 }
 
-/// Returns the end of an error message that describes the file permissions that deny the
+/// Returns a hint, to append to the error message, about the file permissions that prevent the
 /// connection; empty for other errors.
 fn permission_hint(path: &Path, source: &io::Error) -> &'static str {
     if source.kind() != io::ErrorKind::PermissionDenied {

@@ -22,9 +22,8 @@ const QUERY_ESCAPES: &AsciiSet = &CONTROLS
 /// A request to one route, whose response body is an `R`. Created by [`Client::request`].
 ///
 /// Each `send` method returns a [`ClientError`] if the sidecar is not running, the deadline passed
-/// or the connection broke; a [`ClientError::Status`] for a response whose status is not 2xx; and a
-/// [`ClientError::Decode`] if the body of such a response is not a
-/// [`Failure`](pillion_wire::Failure).
+/// or the connection broke. A response whose status is not 2xx is a [`ClientError::Status`], or a
+/// [`ClientError::Decode`] if the body of the response is not a [`Failure`](pillion_wire::Failure).
 #[must_use = "only the `send` methods send the request"]
 pub struct Request<'a, R> {
     client: &'a Client,

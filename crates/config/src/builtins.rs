@@ -128,7 +128,7 @@ enum SearchName {
     None,
 }
 
-/// The URL of a service, without password or query: settings are shown to users.
+/// The URL of a service, without password and query, because settings are shown to users.
 #[derive(Debug, Clone)]
 struct ServiceUrl(Url);
 

@@ -95,7 +95,7 @@ const ALIAS_PRECEDENCE: u8 = 0;
 /// Precedence of environment variables whose name is the path of a key.
 const KEY_PRECEDENCE: u8 = 1;
 
-/// Returns whether a name starts with a prefix, in upper or lower case.
+/// Returns whether a name starts with a prefix, ignoring case.
 pub(super) fn has_prefix(name: &str, prefix: &str) -> bool {
     let name_start = name.get(..prefix.len());
     name_start.is_some_and(|name_start| name_start.eq_ignore_ascii_case(prefix))
@@ -216,9 +216,9 @@ pub(super) fn list_tool_names(origins: &KeyVariables) -> impl Iterator<Item = St
     })
 }
 
-/// Sets the value at a path, and creates the tables that contain it, if they are missing. If the
-/// value is a table, only sets the keys of that table, and keeps the other keys that the file has
-/// there. Returns `false` if a part of the path is not a table.
+/// Sets the value at a path, and creates missing parent tables. If the value is a table, sets only
+/// the keys of that table, and keeps the other keys that the file has at the path. Returns `false`
+/// if a part of the path is not a table.
 fn insert_value(root: &mut Table, names: &[String], value: Value) -> bool {
     let Some((last_name, parent_names)) = names.split_last() else {
         return false;

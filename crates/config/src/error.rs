@@ -66,7 +66,7 @@ pub enum ConfigError {
         /// The known variable with the most similar name.
         similar_name: &'static str,
     },
-    /// The value of an environment variable for proxies is not a proxy.
+    /// The value of an environment variable for proxies is not a valid proxy address.
     #[error(transparent)]
     Proxy(#[from] InvalidProxy),
     /// An environment variable has an invalid value or names an unknown key.

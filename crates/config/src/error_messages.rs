@@ -131,8 +131,8 @@ fn toml_type_name(type_name: &str) -> &str {
     replacement.map_or(type_name, |(_, name)| name)
 }
 
-/// Returns the names of accepted keys below `key` that its struct lacks as fields, because these
-/// keys are read separately.
+/// Returns the names of the accepted keys beside `key` that are read separately, and are therefore
+/// not fields of the struct to which `key` belongs.
 fn list_separately_read_names(key: &KeyPath) -> Vec<&'static str> {
     match key.steps() {
         [_] => [

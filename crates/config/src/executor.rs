@@ -111,7 +111,7 @@ pub struct ToolSection {
 }
 
 impl ToolSection {
-    /// Applies one setting of this section to the tool called `name`.
+    /// Adds a setting of this section to `settings` for the tool `name`, if the setting is set.
     pub(super) fn apply_setting<T>(
         &self,
         settings: &mut ToolSettings<T>,

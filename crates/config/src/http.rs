@@ -99,7 +99,7 @@ impl Default for HttpSection {
     }
 }
 
-/// Minimum size of a request head that the HTTP parser accepts as a limit, in bytes.
+/// Minimum value of `http.max_header_bytes`, in bytes. The HTTP parser accepts no smaller limit.
 const MIN_HEAD_BYTES: usize = 8192;
 
 /// Maximum number of headers for which the HTTP server can reserve memory.

@@ -160,8 +160,8 @@ pub struct Config {
     /// `[[providers]]`: the language model providers.
     #[cfg_attr(test, schemars(skip))]
     pub providers: Vec<ProviderSection>,
-    /// `[[models]]`: the language models, and the tools that each model may use. A client of the
-    /// MCP server can name a model as well.
+    /// `[[models]]`: the language models, and the tools that each model may use. An MCP client can
+    /// name one of these models, and then sees only the tools of that model.
     #[cfg_attr(test, schemars(skip))]
     pub models: Vec<ModelSection>,
     /// The configuration file, if any.

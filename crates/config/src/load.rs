@@ -81,8 +81,8 @@ impl Config {
     }
 
     /// Returns the paths of other files that the configuration names: OpenAPI documents, the tokens
-    /// file and the models file. If the configuration is invalid, returns the paths that can be
-    /// read.
+    /// file and the models file. If the configuration is invalid, returns only the paths that can
+    /// be determined.
     pub fn referenced_files(
         file: Option<&ConfigFile>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,

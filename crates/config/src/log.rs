@@ -53,10 +53,10 @@ impl LogFilter {
     }
 
     /// Returns the filter as a layer. A filter without span directives becomes [`Targets`], which
-    /// does not track spans and makes each step in a span cheaper.
+    /// does not track spans and thus makes entering and leaving a span cheaper.
     pub fn to_layer(&self) -> FilterLayer {
         // A filter with an empty directive or level stays an `EnvFilter`, because `Targets` parses
-        // these differently.
+        // an empty directive or level differently.
         let is_plain_part = |part: &str| !part.trim().is_empty() && !part.trim_end().ends_with('=');
         let is_plain_filter = !self.0.contains('[') && self.0.split(',').all(is_plain_part);
         match self.0.parse::<Targets>() {

@@ -79,7 +79,7 @@ pub enum IncompleteFile {
          is complete, end it with a line break"
     )]
     NoLineBreak,
-    /// The file ends with a line that was followed by further settings in its previous text.
+    /// The file ends with a line after which its previous text had further settings.
     #[error(
         "the file ends with a line after which its previous text continued: if the rest was \
          removed on purpose, end the file with a new comment line (#)"
@@ -141,7 +141,7 @@ impl ConfigFile {
     }
 
     /// Returns whether the text may be truncated because it [ends within a line](ends_within_line).
-    /// JSON cannot be truncated unnoticed.
+    /// Returns `false` for JSON, because parsing truncated JSON fails.
     pub(super) fn ends_within_line(&self) -> bool {
         !self.text.trim_start().starts_with('{') && ends_within_line(&self.text)
     }

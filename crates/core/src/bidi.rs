@@ -1,5 +1,5 @@
-/// Returns whether a character changes the direction of the text around it, so that text can look
-/// like other text.
+/// Returns whether a character is a bidirectional control, which changes the display order of the
+/// text around it and can make one text look like another.
 ///
 /// ```
 /// assert!(pillion_core::is_bidi_control('\u{202e}'));

@@ -6,12 +6,12 @@ use uuid::{NoContext, Uuid};
 
 use crate::timestamp::Timestamp;
 
-/// Maximum time by which the system clock may be set back without affecting the order of new ids. A
-/// larger step is not regarded as a small correction of the clock.
+/// Maximum time by which the system clock may be set back without affecting the order of new ids.
+/// After a larger step, new ids contain the time of the changed clock.
 const MAX_CLOCK_STEP_BACK: Duration = Duration::from_secs(10);
 
 /// The id of a recorded call: a UUID version 7. The id begins with its creation time, so ids sort
-/// by arrival of the calls, and a time range is an id range.
+/// in the order in which the calls arrived, and a time range corresponds to a range of ids.
 ///
 /// ```
 /// use pillion_core::store::CallId;
@@ -24,9 +24,9 @@ const MAX_CLOCK_STEP_BACK: Duration = Duration::from_secs(10);
 pub struct CallId([u8; 16]);
 
 impl CallId {
-    /// Creates an id that is greater than every other id of this process. Exception: while the
-    /// system clock is more than ten seconds behind the time of earlier ids, new ids are smaller
-    /// than the earlier ids, and ids of one millisecond are unordered.
+    /// Creates an id that is greater than every earlier id of this process. Exception: while the
+    /// system clock is more than ten seconds behind the time of an earlier id, new ids are smaller
+    /// than that id, and ids of the same millisecond are in no order.
     #[must_use]
     #[expect(
         clippy::new_without_default,

@@ -60,7 +60,7 @@ use template::Template;
 /// Maximum number of calls that a composition may declare, even if a run makes only some of them.
 pub const MAX_STEPS: usize = 64;
 
-/// Maximum nesting of step groups, and of templates.
+/// Maximum nesting of step groups and of conditions. Templates may be nested four times as deeply.
 pub const MAX_DEPTH: usize = 8;
 
 /// The declaration of a composed tool.

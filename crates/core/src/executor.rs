@@ -68,7 +68,7 @@ pub struct Executor {
     own_queue: Option<Arc<FairQueue>>,
 }
 
-/// Tools of one caller by name. These tools are in no registry.
+/// The tools that exist for one caller only, by name. No registry contains these tools.
 pub type CallerOnlyTools = IndexMap<ToolName, Arc<RegisteredTool>>;
 
 struct SharedExecutor {
@@ -133,7 +133,8 @@ pub struct CompletedCall {
 impl CompletedCall {
     /// Returns whether the result is final. A failure before the tool ran is not final, because the
     /// call had no effect and can be repeated. A failure is not final either if the call or a
-    /// nested call waits for an approval, because repeating the call then continues it.
+    /// nested call waits for an approval, because the caller can then repeat the call to continue
+    /// it.
     #[must_use]
     pub fn is_final(&self) -> bool {
         let needs_approval = self.result.error_code == Some(ErrorCode::ApprovalRequired);
@@ -187,8 +188,8 @@ impl Executor {
 
     /// Returns this executor with overrides: a call goes through the whole pipeline, including
     /// limits, approvals and call log, but runs the override instead of the registered tool of the
-    /// same name. An override needs its own [acting identity](crate::tool::Tool::acting_identity), so that
-    /// it shares neither approvals nor cached results with the tool that it overrides.
+    /// same name. An override needs its own [acting identity](crate::tool::Tool::acting_identity),
+    /// so that it shares neither approvals nor cached results with the tool that it overrides.
     #[must_use]
     pub fn with_overrides(&self, tools: Arc<CallerOnlyTools>) -> Self {
         Self {
@@ -237,7 +238,7 @@ impl Executor {
     /// Returns an executor with a new configuration that shares this executor's registry,
     /// rate-limit counts and queue. Running and queued calls keep the configuration with which they
     /// started. The result cache starts empty, because cached results may come from tools that are
-    /// gone.
+    /// no longer registered.
     #[must_use]
     pub fn reconfigured(&self, config: ExecutorConfig, hooks: ExecutorHooks) -> Self {
         let shared = &self.shared;
@@ -274,8 +275,10 @@ impl Executor {
         self.shared.limiter.count(calls, &self.shared.registry);
     }
 
-    /// Returns the maximum number of concurrent calls of any source. A caller with at most this
-    /// number of concurrent calls never waits for its own calls.
+    /// Returns the smallest of the configured maximum numbers of concurrent calls: of one source,
+    /// of local tools, and of all sources together. A caller that runs at most this number of calls
+    /// at once does not wait for its own calls, except for a server or tool with a lower limit of
+    /// its own.
     #[must_use]
     pub fn max_concurrent_calls(&self) -> std::num::NonZeroUsize {
         self.shared.config.max_concurrent_calls()

@@ -1,4 +1,4 @@
-//! Detects characters that are invisible or are displayed at another position in the text.
+//! Detects invisible characters, and characters that change how a text is displayed.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -25,16 +25,16 @@ pub fn is_invisible(character: char) -> bool {
     )
 }
 
-/// Returns whether a character controls a terminal or a line: C0 and C1 controls, and the line and
-/// paragraph separators of Unicode. Line feeds, carriage returns and tabs do not count.
+/// Returns whether a character is a C0 or C1 control character, or the line or paragraph separator
+/// of Unicode. Line feeds, carriage returns and tabs do not count.
 #[must_use]
 pub fn is_control_character(character: char) -> bool {
     (character.is_control() && !matches!(character, '\n' | '\r' | '\t'))
         || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
-/// Returns whether a character is invisible, controls a terminal, or is displayed at another
-/// position. Line feeds and tabs do not count.
+/// Returns whether a character is invisible, controls a terminal, or changes the display order of
+/// the text. Line feeds and tabs do not count; carriage returns do.
 #[must_use]
 pub fn is_hidden(character: char) -> bool {
     is_tag_character(character)

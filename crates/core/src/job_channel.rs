@@ -45,13 +45,13 @@ pub trait JobPeer: Send + Sync + 'static {
     /// Returns the kinds of jobs that the peer handles, besides runs of tools.
     fn handled_jobs(&self) -> HandledJobs;
 
-    /// Runs a tool.
+    /// Runs a tool in the application code, and returns the output of the tool.
     fn run_tool(
         &self,
         run: ToolRun<Self::Tool>,
     ) -> impl Future<Output = JobOutcome<ToolOutput>> + Send;
 
-    /// Decides on an approval.
+    /// Returns the decision of the application code on an approval request.
     fn approve(
         &self,
         request: Box<ApprovalRequest>,

@@ -129,8 +129,8 @@ impl ToolRegistry {
         Self::default()
     }
 
-    /// Returns the registry of this process. Prefer passing a registry; use this where that is not
-    /// possible.
+    /// Returns the registry of this process. Use the global registry only where a registry cannot
+    /// be passed as an argument.
     #[must_use]
     pub fn global() -> Arc<Self> {
         Arc::clone(&GLOBAL_REGISTRY)

@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Limits the log lines of a failure that repeats with every call, so that callers cannot fill the
-/// log: one line at once, then one line in ten seconds with the number of failures since.
+/// log. The first failure is logged at once; after that, at most one line is logged in ten seconds,
+/// with the number of failures since the previous line.
 ///
 /// ```
 /// use pillion_core::RepeatLimit;
@@ -40,8 +41,8 @@ impl RepeatLimit {
         }
     }
 
-    /// Counts a failure. Returns the number of failures since the last line if this failure should
-    /// be logged.
+    /// Counts a failure. If this failure should be logged, returns the number of failures since the
+    /// previous log line.
     pub fn record_failure(&self) -> Option<u64> {
         let mut last_line = self.last_line.lock();
         self.has_failed.store(true, Ordering::Relaxed);
@@ -60,8 +61,8 @@ impl RepeatLimit {
         Some(unlogged_failures)
     }
 
-    /// Ends a series of failures. Returns the number of failures since the last line if there was
-    /// any failure.
+    /// Ends a series of failures. Returns the number of failures since the last log line; `None` if
+    /// there was no failure since the last success.
     pub fn record_success(&self) -> Option<u64> {
         if !self.has_failed.load(Ordering::Relaxed) {
             return None;

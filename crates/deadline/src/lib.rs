@@ -59,7 +59,7 @@ pin_project! {
 }
 
 /// Waits for `future` for at most `duration`, and for another second if the process was stopped
-/// during this time.
+/// (for example by `SIGSTOP`) during this time.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -79,8 +79,8 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     timeout_at(deadline, future)
 }
 
-/// Waits for `future` until `deadline`, and for another second if the process was stopped during
-/// this time.
+/// Waits for `future` until `deadline`, and for another second if the process was stopped (for
+/// example by `SIGSTOP`) during this time.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -99,13 +99,15 @@ pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
     }
 }
 
-/// Sleeps for `duration`, and for another second if the process was stopped during this time.
-/// Intended for a `select!` whose other branches wait for another process.
+/// Sleeps for `duration`, and for another second if the process was stopped (for example by
+/// `SIGSTOP`) during this time. Intended for a `select!` whose other branches wait for another
+/// process.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + duration)
 }
 
-/// Sleeps until `deadline`, and for another second if the process was stopped during this time.
+/// Sleeps until `deadline`, and for another second if the process was stopped (for example by
+/// `SIGSTOP`) during this time.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         timer: tokio::time::sleep_until(deadline),

@@ -13,14 +13,15 @@ use super::{ClientError, EgressError, EgressPolicy, PoolUse, Proxies, is_local_h
 /// Timeout of one connection attempt; the deadline of the request may be earlier.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Idle time after which a pool closes a connection, unless the caller has a shorter limit.
+/// Idle time after which a pool closes a connection, unless the request sets a shorter maximum idle
+/// time.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Maximum number of clients that close idle connections sooner than usual. When the number is
 /// exceeded, all these clients are dropped.
 const MAX_LIMITED_CLIENTS: usize = 64;
 
-/// The `User-Agent` of every request.
+/// The `User-Agent` of every request that does not set this header.
 pub(super) const USER_AGENT_PRODUCT: HeaderValue =
     HeaderValue::from_static(concat!("pillion/", env!("CARGO_PKG_VERSION")));
 
@@ -49,7 +50,7 @@ pub struct EgressClientSettings {
 }
 
 impl EgressClientSettings {
-    /// Returns the default settings, with these trusted certificates.
+    /// Returns the default settings for a client that trusts the certificates in `trust`.
     pub fn for_server(trust: Trust) -> Self {
         Self {
             trust,
@@ -91,8 +92,8 @@ struct SharedEgressClients {
 /// belongs to the first runtime that sends a request.
 type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
 
-/// A client whose pool closes connections after `max_idle`. Zero means that the pool keeps no
-/// connections.
+/// A client whose pool closes connections that have been idle for `max_idle`. Zero means that the
+/// pool keeps no connections.
 struct LimitedClient {
     /// The runtime of the connections; `None` if the client keeps no connections and can therefore
     /// be used on every runtime.
@@ -227,9 +228,9 @@ impl EgressClient {
         }
     }
 
-    /// Returns the client of the current runtime for this URL whose pool closes connections after
-    /// `max_idle`. `max_idle` is rounded down, so that requests with similar idle times share a
-    /// client.
+    /// Returns the client of the current runtime for this URL whose pool closes connections that
+    /// have been idle for `max_idle`. `max_idle` is rounded down, so that requests with similar
+    /// idle times share a client.
     fn limited_client(&self, url: &Url, max_idle: Duration) -> reqwest::Client {
         let millis = u64::try_from(max_idle.as_millis()).unwrap_or(u64::MAX);
         let exponent = millis.checked_ilog2();

@@ -46,7 +46,7 @@ pub enum EgressError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The value of an environment variable is not a proxy.
+    /// The value of an environment variable does not name a valid proxy.
     #[error(transparent)]
     Proxy(#[from] InvalidProxy),
     /// The client cannot be set up, for example because there are no trusted certificates.
@@ -87,8 +87,8 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// Returns whether a request failed before a byte of it was sent because the server refused the
-/// connection or closed it at once, as a restarting server does.
+/// Returns whether a request failed because the server refused the connection, or closed the
+/// connection before any byte of the request was sent, as a restarting server does.
 pub fn suggests_restart(error: &reqwest::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error_cause) = cause {

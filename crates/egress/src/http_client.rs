@@ -93,7 +93,8 @@ pub enum HttpError {
     /// The request failed, or the response is incomplete.
     #[error("{0}")]
     Failed(String),
-    /// The body is larger than the limit.
+    /// The response body is larger than the maximum size that the caller passed to
+    /// [`HttpResponse::bytes`].
     #[error("the response is longer than {limit} bytes")]
     TooLong {
         /// The maximum size of the body, in bytes.
@@ -128,8 +129,8 @@ impl HttpClient {
     /// the complete response, including the body.
     ///
     /// # Errors
-    /// The policy forbids the request, or the request fails or times out. An HTTP error status is not
-    /// an error.
+    /// The policy forbids the request, or the request fails or times out. An HTTP error status is
+    /// not an error.
     pub async fn send(
         &self,
         request: HttpRequest,
@@ -188,7 +189,7 @@ impl HttpClient {
 }
 
 impl LazyHttpClient {
-    /// Sets the policy of the client. Does no I/O.
+    /// Creates a lazy client for `policy`. Does no I/O.
     #[must_use]
     pub fn new(policy: EgressPolicy) -> Self {
         let client = OnceLock::new();

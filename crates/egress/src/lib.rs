@@ -15,8 +15,8 @@
 //! If the environment names a proxy (`HTTPS_PROXY` and similar variables), the proxy resolves
 //! names, and only the URL can be checked here. The address of the proxy is the operator's choice
 //! and is not checked. Requests to this machine (loopback addresses, `localhost`) never go through
-//! a proxy, whatever `NO_PROXY` contains. An [invalid](InvalidProxy) proxy is an error: without it,
-//! requests would be sent directly.
+//! a proxy, whatever `NO_PROXY` contains. An [invalid](InvalidProxy) proxy is an error, because
+//! requests would otherwise be sent directly.
 
 mod address;
 mod client;

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::HostName;
 
-/// The variables that name the proxy for a scheme, in the order of precedence.
+/// The variables that name the proxy for `http` URLs, in the order of precedence.
 const HTTP_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 const HTTPS_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
@@ -22,8 +22,8 @@ pub struct Proxies {
     exceptions: String,
 }
 
-/// The value of an environment variable is not a proxy. The message does not contain the value,
-/// which may contain a password.
+/// The value of an environment variable does not name a valid proxy. The message does not contain
+/// the value, which may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "environment variable {variable}: {reason}: expected http://HOST:PORT, https://HOST:PORT or \

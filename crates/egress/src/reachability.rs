@@ -16,7 +16,7 @@ const REPEAT_INTERVAL: Duration = Duration::from_millis(10);
 /// The observed availability of a server and of its connections.
 pub struct Reachability {
     restarts: Restarts,
-    /// The estimate of the time for which the server keeps idle connections.
+    /// The estimate of the time for which the server keeps idle connections open.
     keep_alive: KeepAliveEstimate,
     last_response: Mutex<Option<LastResponse>>,
 }
@@ -60,8 +60,7 @@ impl PoolUse {
     }
 }
 
-/// An extension of a response that contains how long its connection had been idle before the
-/// request.
+/// A response extension: how long the connection of the response had been idle before the request.
 #[derive(Debug, Clone, Copy)]
 struct IdleBefore(Duration);
 
@@ -142,7 +141,7 @@ impl Reachability {
         idle_time.map(|idle_time| idle_time.0)
     }
 
-    /// Returns the estimate of the time for which the server keeps idle connections.
+    /// Returns the estimate of the time for which the server keeps idle connections open.
     #[must_use]
     pub fn keep_alive(&self) -> &KeepAliveEstimate {
         &self.keep_alive
@@ -178,8 +177,8 @@ pub struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// Begins to send a request. `is_harmless` is whether it does no harm if the server handles the
-    /// request twice.
+    /// Begins to send a request. `is_harmless` is `true` if no harm is done when the server
+    /// processes the request twice.
     #[must_use]
     pub fn new(reachability: &'a Reachability, is_harmless: bool) -> Self {
         Self {

@@ -45,8 +45,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Maximum number of idle connections of a runtime.
 const MAX_IDLE_CONNECTIONS: usize = 128;
 
-/// Maximum number of idle connections of a runtime until the server has been found to keep
-/// connections. Calls do not use idle connections before that.
+/// Maximum number of idle connections of a runtime until the server is known to keep idle
+/// connections open. Until then, a request that must not be sent again uses an idle connection only
+/// after a minimum idle time.
 const MAX_UNPROVEN_CONNECTIONS: usize = 8;
 
 /// The outcome of a request.
@@ -208,8 +209,8 @@ impl DirectClient {
                 return SendOutcome::Redirected(url);
             }
         }
-        // The body of a response normally makes its connection idle when it has been read. A
-        // response without a body does not, so the connection is released here.
+        // Normally, reading the body of a response to its end releases the connection. A response
+        // without a body is never read, so the connection is released here.
         let body_connection = if incoming.is_end_stream() && connection.is_free_now().await {
             self.release(connection)
         } else {

@@ -1,6 +1,6 @@
-//! Limits the memory of each principal that the connection limit does not bound: the memory of
-//! requests that continue after their clients have disconnected or that wait for their clients'
-//! next requests, and of the JSON values of parsed requests.
+//! Limits, for each principal, the memory that the limit on connections does not bound: the memory
+//! of requests that continue after their clients have disconnected or that wait for their clients'
+//! next requests, and the memory of the JSON values of parsed requests.
 //!
 //! A request whose client waits for the response is *attached*. The number of connections and the
 //! size of bodies limit such requests, so only their JSON values, which need many times the memory
@@ -19,8 +19,8 @@ use serde_json::Value;
 
 pub use attachment::{Attachment, CommittedAttachment, RunGuard};
 
-/// The number of copies of a request's text that the request's task holds: the request, the
-/// parameters for an upstream server, and the arguments of the call.
+/// Estimated number of copies of a request's text that the request's task holds, such as the
+/// request, the parameters for an upstream server, and the arguments of the call.
 const TEXT_COPIES: u64 = 4;
 
 /// Estimated memory of each JSON value, in bytes. This is twice the value's size, because lists

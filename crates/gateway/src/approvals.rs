@@ -1,9 +1,9 @@
 //! Calls that wait for approval.
 //!
-//! Pending approvals and decisions are in the store, so both survive a restart. An approval is for
-//! one call of one tool with exactly its arguments, for one user and caller, and is identified by a
-//! hash of these. A repeated call finds its existing approval: pending, approved or denied. An
-//! approved approval admits a single call.
+//! Pending approvals and decisions are in the store, so both survive a restart. An approval
+//! admits a single call. The approval stores a hash of the call's tool, exact arguments, user and
+//! further context, by which a repeated call finds its existing approval: pending, approved or
+//! denied.
 
 mod edit;
 mod elicitation;
@@ -303,8 +303,8 @@ impl Approvals {
                 Err(error) => return Err(failure::for_store_error(error)),
             }
         }
-        // The record's id is not set, because the call log has this call under the record of the
-        // call that requested the approval.
+        // The new approval names no record of the call log, because this call shares its record
+        // with the call that requested the used approval.
         let request = ApprovalRequest {
             call: None,
             ..request.clone()

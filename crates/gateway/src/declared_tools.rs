@@ -32,11 +32,11 @@ pub fn build(declared: &DeclaredTools, store: &Arc<dyn CheckpointStore>) -> Vec<
 }
 
 impl RegisteredTools {
-    /// Registers `tools` in place of the previous tools. If both the previous tools and `tools`
-    /// have a name, the name has a tool at all times. A tool of an MCP server loses its name to a
-    /// tool in `tools`; a name that belongs to any other tool, such as a worker's, stays with that
-    /// tool as long as the tool exists. If two of `tools` have the same name, the first gets the
-    /// name, unless it is not offered. Without `events`, no changes are published.
+    /// Registers `tools` in place of the previous tools. A name that occurs in the previous tools
+    /// and in `tools` belongs to one of the two tools at all times. A tool of an MCP server loses
+    /// its name to a tool in `tools`; a name that belongs to any other tool, such as a worker's,
+    /// stays with that tool as long as the tool exists. If two of `tools` have the same name, the
+    /// first gets the name, unless it is not offered. Without `events`, no changes are published.
     pub fn replace_tools(
         &self,
         tools: Vec<Arc<dyn Tool>>,

@@ -1,5 +1,5 @@
-//! Runs the calls of all interfaces with the tools, upstream servers, models and limits of the
-//! configuration, and looks up the tools that callers name for all interfaces.
+//! For all interfaces, looks up the tools that callers name, and runs the calls with the tools,
+//! upstream servers, models and limits of the configuration.
 
 mod builder;
 mod unknown_tools;

@@ -29,7 +29,7 @@ pub struct IdempotencyKeys {
     runs: ProcessRuns,
     /// The id of the first call of each running request of this process.
     running_calls: Mutex<HashSet<CallId>>,
-    /// Locked while a claim of a dead process is examined.
+    /// Locked while an abandoned claim is examined.
     examination_lock: tokio::sync::Mutex<()>,
     response_bytes: ResponseBytes,
 }
@@ -58,7 +58,7 @@ pub enum KeyState {
 enum ClaimAttempt {
     /// The state of the key is known.
     Known(KeyState),
-    /// A dead process has claimed the key.
+    /// The key is claimed by a dead process, or by a request that has ended.
     Abandoned(AbandonedClaim),
 }
 

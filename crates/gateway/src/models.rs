@@ -35,9 +35,10 @@ pub struct Model {
     pub config: Arc<ModelConfig>,
     /// The client of the model's provider, or the reason why the model has no client.
     pub client: Result<Arc<dyn LanguageModel>, Arc<ModelError>>,
-    /// The API of the model's provider, if it has one.
+    /// The API of the model's provider; `None` if the provider is not configured.
     pub api: Option<Provider>,
-    /// Further parameters that are sent to the provider with each request.
+    /// The names of further parameters that are forwarded to the provider if a request contains
+    /// them.
     pub extra_parameters: Arc<[String]>,
     /// The MCP servers that the model's provider calls directly.
     native_endpoints: Vec<NativeEndpoint>,

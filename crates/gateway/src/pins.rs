@@ -52,7 +52,7 @@ impl Pins {
         }
     }
 
-    /// Returns which of these tools must not be offered, by their names on the server.
+    /// Returns the tools in `definitions` that must not be offered, by their names on the server.
     ///
     /// # Errors
     /// The tools cannot be compared with their pins, and the rules block changed or new tools.
@@ -161,7 +161,7 @@ fn is_never_accepted(pin: &ToolPin) -> bool {
     pin.hash.is_empty()
 }
 
-/// Returns the tool's previous name if the accepted definition has another name than the tool.
+/// Returns the tool's previous name if the accepted definition has a name other than the tool's.
 fn previous_name(pin: &ToolPin) -> Option<String> {
     let accepted_definition: serde_json::Value = serde_json::from_str(&pin.definition).ok()?;
     let name = accepted_definition.get("name")?.as_str()?;

@@ -72,8 +72,9 @@ impl Predecessors {
         copies.collect()
     }
 
-    /// Waits until each predecessor has ended, then removes it from the list and calls `on_end`.
-    /// Must be called only after the predecessors have sent their last messages to this process.
+    /// Waits in the background for the end of each predecessor, then removes the predecessor from
+    /// the list and calls `on_end`. Must be called only after the predecessors have sent their last
+    /// messages to this process.
     pub fn watch<F>(&self, on_end: impl Fn() -> F + Clone + Send + 'static)
     where
         F: Future<Output = ()> + Send,

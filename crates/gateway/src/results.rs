@@ -220,8 +220,8 @@ impl Results {
         })
     }
 
-    /// Removes the oldest results until there is room for `bytes` bytes. Removes no result because
-    /// of its age, because the system clock may be wrong.
+    /// Removes the oldest results until there is room for `bytes` bytes. If there is room, keeps
+    /// even expired results, because the system clock may be wrong.
     fn free_space(&self, bytes: u64) -> io::Result<()> {
         let mut files = self.directory.files()?;
         files.sort_by_cached_key(|file| (file.modified_at, file.path.clone()));

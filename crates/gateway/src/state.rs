@@ -241,8 +241,8 @@ impl State {
         self.store.close().await;
     }
 
-    /// Marks the unfinished calls of this process as interrupted. Returns whether the store has
-    /// recorded this.
+    /// Marks the unfinished calls of this process as interrupted. Returns whether the store could
+    /// be written.
     pub async fn interrupt_own_calls(&self) -> bool {
         let now = Timestamp::now();
         let outcome = self.store.interrupt_run(self.process(), now).await;

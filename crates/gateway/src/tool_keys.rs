@@ -13,8 +13,8 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::credentials::UserCredentials;
 use pillion_config::{BuiltinTools, ServiceKey};
 
-/// Returns the id of a key in the vault. The id includes tool and service, so that a key is never
-/// sent to another service than the one for which it was set.
+/// Returns the id of a key in the vault. The id includes tool and service, so that a key is sent
+/// only to the service for which it was set.
 pub fn vault_id(key: &ServiceKey) -> String {
     format!("{}:{}", key.tool, key.service)
 }

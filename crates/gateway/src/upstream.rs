@@ -429,7 +429,7 @@ impl Upstreams {
         join_all(self.servers.iter().map(|server| server.disconnect())).await;
     }
 
-    /// Returns the servers of these upstreams that `other_upstreams` does not have.
+    /// Returns the servers that `self` has and `other_upstreams` does not have.
     pub fn servers_missing_from(&self, other_upstreams: &Self) -> RemovedServers {
         let others = &other_upstreams.servers;
         let is_gone =

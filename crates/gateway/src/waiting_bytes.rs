@@ -146,8 +146,8 @@ impl ConnectionBytes {
     /// until its bytes fit into the limit.
     ///
     /// If the bytes do not fit within 10 seconds, the response is replaced by status 503. A
-    /// response whose request may have changed something is replaced only if all responses together
-    /// have more than twice the limit.
+    /// response whose request may have changed something is replaced only if all counted responses
+    /// together would be larger than twice the limit.
     pub async fn admit(&self, method: &Method, response: Response) -> Response {
         let exact_bytes = response.body().size_hint().exact();
         let reserved_bytes = self.0.reserved_bytes.load(Ordering::Relaxed);
@@ -185,7 +185,8 @@ impl ConnectionBytes {
         }
     }
 
-    /// Returns whether all responses, with `bytes` more bytes, have more than twice the limit.
+    /// Returns whether `bytes` more bytes would make all counted responses together larger than
+    /// twice the memory limit.
     fn would_exceed_twice_limit(&self, bytes: u64) -> bool {
         self.0.waiting_bytes.total() + bytes > 2 * self.0.waiting_bytes.limit()
     }

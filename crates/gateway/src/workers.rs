@@ -189,8 +189,8 @@ impl Workers {
         for (index, new_tool) in new_tools.iter().enumerate() {
             let registered_tool = Arc::clone(&new_tool.registered_tool);
             if let Err(error) = self.registry.register_checked(registered_tool, |_| false) {
-                // The tools registered so far are removed: another tool has taken one of the names
-                // since the names were checked.
+                // The tools registered before the error are removed, so that a rejected worker
+                // leaves no tools in the registry.
                 for earlier_tool in &new_tools[..index] {
                     self.registry.unregister(earlier_tool.tool.name().as_str());
                 }

@@ -85,8 +85,8 @@ fn text_block(text: &str) -> Value {
 fn repair_members(result: &mut Map<String, Value>, version: ProtocolVersion) -> bool {
     let allows_any_type = version.supports(Feature::AnyStructuredContent);
     let is_allowed = |value: &Value| allows_any_type || value.is_object();
-    // The value is kept as text, because a client that reads only `content` would lose it
-    // otherwise.
+    // A `structuredContent` that the revision does not allow is removed below, so if `content` is
+    // empty, the value is first copied to `content` as text.
     let has_no_content = matches!(result.get("content"), None | Some(Value::Null))
         || result["content"].as_array().is_some_and(Vec::is_empty);
     let content = result

@@ -63,7 +63,7 @@ pub struct Notification {
 pub struct ProgressNotification {
     /// The progress so far; increases with each notification.
     pub progress: f64,
-    /// The progress at which the request is complete; `None` if the server does not know it.
+    /// The progress at which the request is complete; `None` if the server does not know the total.
     pub total: Option<f64>,
     /// A message about the progress, for users.
     pub message: Option<String>,

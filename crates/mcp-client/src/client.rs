@@ -328,8 +328,8 @@ impl McpClient {
         self.request("resources/read", &json!({ "uri": uri })).await
     }
 
-    /// Requests a rendered prompt, and returns the `GetPromptResult` as the server wrote it.
-    /// Arguments are strings.
+    /// Requests a rendered prompt, and returns the `GetPromptResult` as the server wrote it. The
+    /// values of `arguments` must be strings.
     ///
     /// # Errors
     /// The server is unreachable, too slow, or responds with an error.

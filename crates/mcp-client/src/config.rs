@@ -60,8 +60,8 @@ pub struct ServerConfig {
     pub authorization: AuthorizationServices,
     /// Additional headers for every request; the credential's own header takes precedence.
     pub headers: BTreeMap<String, SecretString>,
-    /// Whether to send a bearer token also as `?token=`, for servers that read nothing else. Such
-    /// tokens end up in the server's access logs. Default `false`.
+    /// Whether to also send a bearer token as `?token=`, for servers that read the token only from
+    /// the query. Such tokens end up in the server's access logs. Default `false`.
     pub token_in_query: bool,
     /// Timeout of one operation, including connecting. In JSON `timeout_ms`, in milliseconds.
     /// Default 30 s.

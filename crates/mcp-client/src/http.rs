@@ -272,8 +272,8 @@ impl HttpLink {
         }
     }
 
-    /// Runs `work` with a time limit. The limit restarts after each authorization that `work` waits
-    /// for, because the user's time does not count. Returns `None` if the limit is exceeded.
+    /// Runs `work` with a timeout. The timeout restarts after each authorization that `work` waits
+    /// for, because the user's time does not count. Returns `None` if the timeout expires.
     pub(super) async fn run_in_time<T>(
         &self,
         timeout: Duration,
@@ -324,9 +324,9 @@ impl HttpLink {
     }
 }
 
-/// Polls `work`, lets the other ready tasks run, and polls `work` again; returns its output if it
-/// is ready. `tokio::task::yield_now` would poll the I/O driver first, and wake up again if the
-/// work is ready by then.
+/// Polls `work`, lets the other ready tasks run, and polls `work` again. Returns the output of
+/// `work`, or `None` if `work` is still not ready. `tokio::task::yield_now` is not used, because it
+/// would poll the I/O driver first.
 async fn poll_twice<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut pinned_work = pin!(work);
     let mut was_polled = false;

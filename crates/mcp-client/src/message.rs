@@ -427,6 +427,8 @@ impl SharedMetadata {
 }
 
 impl<'a> RequestMetadata<'a> {
+    /// Separates the `_meta` of a request from the other parameters.
+    ///
     /// # Errors
     /// `params` or its `_meta` is not an object.
     pub(super) fn from_params(params: &'a RawValue) -> Result<Self, serde_json::Error> {
@@ -452,8 +454,8 @@ impl<'a> RequestMetadata<'a> {
         Ok(())
     }
 
-    /// Adds entries to `_meta` that other requests share, without replacing existing or later
-    /// [added](Self::add) ones.
+    /// Adds entries to `_meta` that other requests share. Entries that exist already or are
+    /// [added](Self::add) later take precedence.
     pub(super) fn add_shared(&mut self, entries: &'a SharedMetadata) {
         self.shared = Some(entries);
     }

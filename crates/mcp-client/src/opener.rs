@@ -53,7 +53,7 @@ impl ConnectionOpener {
     }
 
     /// Opens a session with the configured or cached transport and revision, or else detects them.
-    /// Fails after a time limit.
+    /// Fails if that takes longer than `timeout`.
     pub(super) async fn open(
         &self,
         steps: ProbeSteps,

@@ -8,7 +8,8 @@ use super::message::{MirroredHeaders, encode_header_value};
 
 const HEADER_ANNOTATION: &str = "x-mcp-header";
 
-/// Maximum number of mirrored headers of a call; servers limit headers, too.
+/// Maximum number of parameters of a tool that are mirrored in headers; servers limit the number of
+/// headers, too.
 const MAX_PARAM_HEADERS: usize = 64;
 
 /// A parameter that is mirrored in a header.

@@ -26,7 +26,8 @@ use super::{McpErrorKind, RpcError};
 use limits::{MAX_CONCURRENT_REQUESTS, MAX_REQUEST_KIB, PeerLimits, ReservedCapacity};
 use server_requests::ServerRequests;
 
-/// Maximum number of notifications that wait for a slow listener; then the oldest are dropped.
+/// Maximum number of notifications that wait for a slow listener. When exceeded, the oldest waiting
+/// notifications are dropped.
 const MAX_PENDING_NOTIFICATIONS: usize = 256;
 
 /// The error code for a server that sends too many concurrent requests.

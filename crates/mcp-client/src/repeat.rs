@@ -38,7 +38,7 @@ impl RepeatSafety {
     /// | `initialize` | opens another session; the first is unused and expires |
     /// | `server/discover`, `ping`, lists, `resources/read`, `prompts/get`, `completion/complete`, `tasks/get`, `tasks/list`, `tasks/result` | reads again |
     /// | `logging/setLevel`, `resources/subscribe`, `resources/unsubscribe`, `subscriptions/listen` | sets the same state |
-    /// | `tasks/cancel` | cancels a task that is cancelled |
+    /// | `tasks/cancel` | cancels a task that is already cancelled |
     /// | `notifications/*` of the specification | announces the same fact |
     /// | `tools/call`, `tasks/update` | may repeat an effect |
     /// | all others | unknown, so they are never sent again |

@@ -116,7 +116,7 @@ impl McpResultCache {
         cache.results.insert(key, entry);
     }
 
-    /// Removes all pages of a list.
+    /// Removes all cached results of a method, such as the pages of a list.
     pub(super) fn forget(&self, method: &'static str) {
         let mut cache = self.results.lock();
         *cache.generations.entry(method).or_default() += 1;

@@ -274,7 +274,7 @@ impl Bridge {
             .retain(|sidecar| sidecar.phase != Phase::Draining || !sidecar.is_done());
     }
 
-    /// Starts using a new connection, and repeats the client's handshake on it.
+    /// Starts using a new connection, and repeats the client's handshake on the connection.
     async fn add_connection(&mut self, connection: Connection) {
         self.last_number += 1;
         let sidecar = SidecarConnection::new(self.last_number, connection, self.events.clone());

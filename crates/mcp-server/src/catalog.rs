@@ -424,7 +424,8 @@ fn find_first(
 /// Gives each prompt a unique name. The server's prefix is added if the configuration sets one, if
 /// several servers have a prompt of this name, if the name equals a prefixed name, or if another
 /// server owns the name. A prompt whose prefixed name another server owns is dropped. URIs cannot
-/// be renamed: of several resources with one URI, the first server's is used.
+/// be renamed: if several servers have a resource with the same URI, the resource of the first
+/// server is used.
 fn make_names_unique(prompts: &mut Vec<CatalogEntry>, upstreams: &Upstreams) {
     let to_prefixed_name =
         |entry: &CatalogEntry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
@@ -488,7 +489,8 @@ async fn forward_request<const N: usize>(
     outcome
 }
 
-/// Returns a server's JSON-RPC error unchanged, or converts another error of the client to one.
+/// Returns a server's JSON-RPC error unchanged, or converts any other error of the MCP client to a
+/// JSON-RPC error.
 pub(super) fn rpc_error(server: &Server, error: &McpError) -> RpcError {
     match error.rpc_error() {
         Some(error) => error.clone(),

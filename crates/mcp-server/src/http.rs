@@ -101,9 +101,10 @@ impl Exchange<'_> {
         self.headers.get(VERSION_HEADER)?.to_str().ok()
     }
 
-    /// Returns whether a message belongs to a revision without sessions. This is the case if its
-    /// version header names such a revision, if it has members that only messages of such a
-    /// revision have, or if it names an unknown revision outside of a session.
+    /// Returns whether a message belongs to a revision without sessions. This is the case if the
+    /// version header names such a revision. Outside of a session, this is also the case for a
+    /// `server/discover` request, and for a request other than `initialize` that names a revision
+    /// in `_meta` or an unknown revision in the version header.
     fn is_stateless(&self, inbound: &Inbound) -> bool {
         if self.declares_stateless() {
             return true;

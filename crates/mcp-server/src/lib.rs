@@ -135,7 +135,7 @@ impl McpServerState {
 }
 
 impl ToolListener for McpServerState {
-    /// Notifies clients that listen for changes of lists.
+    /// Notifies the clients that listen for list changes that the list of tools has changed.
     fn tools_changed(&self) {
         self.list_changes.notify_tools_changed();
     }

@@ -149,7 +149,8 @@ impl ListChanges {
 }
 
 impl WatchedServers {
-    /// Returns a watch of each server: the existing one, or a new one.
+    /// Returns a watch of each server that lists its tools for all users together: the existing
+    /// watch, or a new watch.
     fn watch_servers(
         &mut self,
         servers: &[Arc<Server>],

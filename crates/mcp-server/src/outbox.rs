@@ -14,7 +14,7 @@ pub(crate) const MAX_WAITING_MESSAGES: usize = 256;
 const MAX_NOTIFICATION_BYTES: u32 = 256 * 1024;
 
 /// A queue of messages for a client, limited in the number and the total size of messages. A
-/// message that is larger than the limit is queued alone. Cheap to clone.
+/// message that is larger than the maximum total size is queued alone. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Outbox {
     sender: mpsc::Sender<Outgoing>,
@@ -103,8 +103,8 @@ impl Outbox {
         }
     }
 
-    /// Queues a short message at once, even if this exceeds the maximum size of the queue. Drops
-    /// the message if too many messages are queued.
+    /// Queues a short message at once, even if the queue then exceeds its maximum size in bytes.
+    /// Drops the message if too many messages are queued.
     pub(super) fn send_now(&self, message: Bytes) {
         drop(self.sender.try_send(message.into()));
     }

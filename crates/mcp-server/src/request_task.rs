@@ -21,8 +21,8 @@ pub(super) struct RequestTask {
     messages: mpsc::Receiver<ClientMessage>,
     task: JoinHandle<Result<Box<RawValue>, RpcError>>,
     request: Arc<Request>,
-    /// The entry of this request in the account that limits the requests that continue without
-    /// their client. `None` if dropping this value cancels the request.
+    /// This request's entry in the account that limits how many requests continue without their
+    /// client. `None` if dropping this value cancels the request.
     attachment: Option<Attachment>,
     /// The result, stored until all earlier messages are delivered.
     result: Option<Result<Box<RawValue>, RpcError>>,

@@ -20,12 +20,12 @@ use pillion_gateway::calling_client::capabilities;
 use pillion_gateway::calling_client::link::{LogThreshold, Question, Requester};
 use pillion_gateway::calling_client::message;
 
-/// Maximum number of sessions. Above the limit, the principal with the most sessions loses one: the
-/// least recently used session without an open stream or running requests, or else the least
-/// recently used session.
+/// Maximum number of sessions. Above this maximum, the principal with the most sessions loses one
+/// session: the least recently used session without an open stream or running requests, or else the
+/// least recently used session.
 const MAX_SESSIONS: usize = 10_000;
 
-/// Maximum number of sessions of one principal. Above this limit, one of the principal's own
+/// Maximum number of sessions of one principal. Above this maximum, one of the principal's own
 /// sessions is closed, which is chosen by the rule of [`MAX_SESSIONS`].
 const MAX_SESSIONS_PER_PRINCIPAL: usize = 1_000;
 
@@ -230,7 +230,8 @@ impl Session {
         }
     }
 
-    /// Returns what upstream servers need to know about the client of a request in this session.
+    /// Returns the properties of the client that upstream servers need for a request in this
+    /// session, such as the protocol revision and the capabilities.
     pub(super) fn requester(&self, can_stream: bool) -> Requester {
         Requester {
             owner: self.id,
@@ -348,8 +349,8 @@ impl Session {
         self.state.lock().subscriptions.remove(uri);
     }
 
-    /// Returns the principal whose number of sessions includes this session. Users are not counted,
-    /// because a caller could claim any number of user names.
+    /// Returns the principal toward whose maximum number of sessions this session counts. There is
+    /// no maximum per user, because a caller could claim any number of user names.
     fn counted_principal(&self) -> Option<&str> {
         self.owner.principal.as_deref()
     }

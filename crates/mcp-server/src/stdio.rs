@@ -80,7 +80,7 @@ impl Client {
     /// `visibility`. `current_server` returns the server of the current configuration.
     ///
     /// # Errors
-    /// `visibility` names a model that does not exist.
+    /// `model` does not exist.
     pub fn new(
         current_server: impl Fn() -> McpServer + Send + Sync + 'static,
         context: CallContext,

@@ -243,8 +243,8 @@ pub(super) async fn call(
     let is_cached = metadata.contains_key("cached");
     let result_json = match response {
         Some(ServerResponse::Result(result_json)) if !result.result.is_null() => {
-            // Returns the result of a worker unchanged, because it is already a valid
-            // `CallToolResult`, and also a task, because the client requested a task.
+            // Returns two results unchanged: the result of a worker, because it is already a valid
+            // `CallToolResult`, and a task, because the client requested a task.
             if is_mcp && !request.params.contains_key("task") {
                 to_readable_result(result_json, result.result, link.requester.version)
             } else {

@@ -291,7 +291,7 @@ async fn to_outcome(
     }
 }
 
-/// Parses a tool's result. The client has already limited the number of values in it.
+/// Parses a tool's result. The MCP client has already limited the number of values in the result.
 ///
 /// # Errors
 /// The text of a result with `isError`, with the result itself.
@@ -320,7 +320,7 @@ fn to_failure(error: &McpError) -> ToolFailure {
     }
 }
 
-/// Returns the text blocks of a result, joined by newlines.
+/// Returns the text blocks of a result, joined by newlines, or a default message if there are none.
 fn join_text_blocks(result: &Value) -> String {
     let blocks = result.get("content").and_then(Value::as_array);
     let texts: Vec<_> = blocks

@@ -36,7 +36,8 @@ const BETAS_MEMBER: &str = "betas";
 /// The beta feature for requests in which Anthropic calls MCP servers natively.
 const MCP_CONNECTOR_BETA: &str = "mcp-client-2025-11-20";
 
-/// Parameters of Anthropic's messages: <https://docs.anthropic.com/en/api/messages>.
+/// Parameters of Anthropic's Messages API that Pillion forwards:
+/// <https://docs.anthropic.com/en/api/messages>.
 const FORWARDED_PARAMETERS: [&str; 7] = [
     "cache_control",
     "inference_geo",
@@ -180,7 +181,8 @@ impl ProviderApi for Anthropic {
         }
     }
 
-    /// Anthropic's `input_tokens` exclude all tokens that were read from or written to the cache.
+    /// Counts the tokens that were read from or written to the cache as input tokens, because
+    /// Anthropic's `input_tokens` exclude these tokens.
     fn usage(&self, body: &Value) -> Usage {
         let read_count = |key: &str| read_token_count(body, &format!("/usage/{key}"));
         let cached_tokens = read_count("cache_read_input_tokens");
@@ -203,7 +205,7 @@ impl ProviderApi for Anthropic {
 }
 
 /// Limits the response to one call, by a member of the tool choice. Does not add the member to a
-/// tool choice that forbids calls, because the API would reject it.
+/// tool choice that forbids calls, because the API would reject the request.
 fn disable_parallel_calls(body: &mut Map<String, Value>) {
     let choice = body
         .entry("tool_choice")

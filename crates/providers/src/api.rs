@@ -61,7 +61,8 @@ pub trait ProviderApi: ToolFormat {
         0
     }
 
-    /// Returns the smallest maximum length of a response without thinking, in tokens.
+    /// Returns the smallest maximum length of a response that the API accepts, in tokens, not
+    /// counting thinking.
     fn min_output_tokens(&self) -> u64 {
         1
     }

@@ -58,7 +58,8 @@ pub enum ModelErrorKind {
 pub struct ModelError {
     /// The kind of failure that prevented the response.
     pub kind: ModelErrorKind,
-    /// A human-readable message, with the provider's own message if that is short and safe to show.
+    /// A human-readable message, with the provider's own message if the provider's message is short
+    /// and safe to show.
     pub message: String,
     /// The HTTP status of the response, if there was one.
     pub status: Option<u16>,

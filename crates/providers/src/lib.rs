@@ -132,7 +132,7 @@ pub enum StrictFlag {
 /// For `Google`, the schema is converted to Gemini's `Schema`, a subset of OpenAPI 3.0, because
 /// Gemini rejects a request with an unknown keyword. The converted schema may allow more than the
 /// original; the executor validates arguments against the original. References are resolved up to a
-/// limit of the size; schemas beyond the limit are reduced to their type.
+/// maximum size of the result; schemas beyond this size are reduced to their type.
 ///
 /// ```
 /// use pillion_providers::{Provider, StrictFlag, format_tool};

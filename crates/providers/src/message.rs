@@ -73,7 +73,7 @@ impl RoleMessages {
         }
     }
 
-    /// Returns the messages; `member` is the name of the member for their content.
+    /// Returns the messages as JSON; `member` names the member that holds each message's content.
     pub(crate) fn into_values(self, member: &str) -> Vec<Value> {
         let to_message =
             |(role, content): (&str, Vec<Value>)| json!({"role": role, member: content});
@@ -101,7 +101,7 @@ fn parse_all_messages(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, Json
             problem: "is empty",
         });
     }
-    // The tool names of the calls so far, by call id.
+    // The tool names of the calls in the messages before the current message, by call id.
     let mut tool_names = HashMap::new();
     let mut parsed_messages = Vec::with_capacity(messages.len());
     for (index, value) in messages.iter().enumerate() {

@@ -28,8 +28,9 @@ const OPENAI_HOSTS: [&str; 5] = [
     ".cognitiveservices.azure.com",
 ];
 
-/// Parameters for sampling, output and service of OpenAI's chat completions, and parameters that
-/// compatible servers have in common: <https://platform.openai.com/docs/api-reference/chat/create>,
+/// Parameters that Pillion forwards: the parameters of OpenAI's Chat Completions API for sampling,
+/// output and service tier, and parameters that compatible servers have in common:
+/// <https://platform.openai.com/docs/api-reference/chat/create>,
 /// <https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html>.
 const FORWARDED_PARAMETERS: [&str; 28] = [
     "audio",

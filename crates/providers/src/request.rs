@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use crate::tool_format::format_all;
 use crate::{ModelError, ModelErrorKind, ModelTurn, ProviderApi, StrictFlag, ToolFormat};
 
-/// The lists that `extra` extends. For any other member, the value in `extra` replaces the value in
-/// the body.
+/// The lists of a request body that the caller's `extra` members extend. For any other member, the
+/// value in `extra` replaces the value in the body.
 const EXTENDED_LISTS: [&str; 3] = ["tools", "include", "mcp_servers"];
 
 /// The characters of a path segment that are percent-encoded: all except `unreserved` in RFC 3986.

@@ -36,7 +36,7 @@ impl ProviderConversation {
 /// A request to a model for one response.
 #[derive(Debug, Clone)]
 pub struct ModelTurn<'a> {
-    /// The conversation so far.
+    /// The conversation to which the model responds.
     pub conversation: &'a ProviderConversation,
     /// The tools that the model may call; empty for a response without calls.
     pub tools: &'a [Arc<ToolDefinition>],

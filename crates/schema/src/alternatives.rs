@@ -232,7 +232,7 @@ impl<'s> SchemaReader<'s> {
     }
 
     /// Subtracts the steps for comparing a value with `count` other values from the remaining
-    /// steps.
+    /// steps. Returns whether any steps remain.
     fn take_comparison_steps(&mut self, count: usize) -> bool {
         let steps = u32::try_from(count / COMPARISONS_PER_STEP).unwrap_or(u32::MAX);
         self.steps_left = self.steps_left.saturating_sub(steps);

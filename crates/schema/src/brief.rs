@@ -15,7 +15,7 @@ const BRIEF_CHECK_TIMEOUT: Duration = Duration::from_millis(5);
 /// schema are no longer checked briefly. A single check may be late because the machine is busy.
 const MAX_OVERRUNS: u32 = 8;
 
-/// Maximum number of steps of a brief check. Usual schemas take some tens of steps.
+/// Maximum number of steps of each part of a brief check. A typical schema needs a few dozen steps.
 const MAX_STEPS: u64 = 2_000;
 
 /// Maximum size of arguments that are checked at once, on the thread that serves the call, in
@@ -27,9 +27,10 @@ const MAX_ARGUMENT_BYTES: usize = 16 * 1024;
 const MAX_ARGUMENT_BYTES_FOR_PATTERNS: usize = 1024;
 
 impl CompiledSchema {
-    /// Validates like [`validate_with_nulls`](Self::validate_with_nulls) if the check takes at most a
-    /// few milliseconds. Returns `None`, with `arguments` unchanged, if the arguments are large or the
-    /// check takes more than some thousand steps.
+    /// Validates like [`validate_with_nulls`](Self::validate_with_nulls) if the check is short: a
+    /// few milliseconds, with at most 2,000 steps in each part. Otherwise returns `None`, with
+    /// `arguments` unchanged; also if the arguments are large or the schema's patterns may be slow
+    /// to match.
     ///
     /// ```
     /// use pillion_schema::{CompiledSchema, OptionalNull};
@@ -67,7 +68,7 @@ impl CompiledSchema {
         let verdict = self.read_arguments(arguments, nulls, &effort);
         if has_patterns {
             // A match of a regular expression cannot be interrupted, so the time that the check
-            // took is only compared with the limit afterwards.
+            // took is only compared with the time limit afterwards.
             if started_at.elapsed() > BRIEF_CHECK_TIMEOUT {
                 self.overruns.fetch_add(1, Ordering::Relaxed);
             } else {

@@ -36,7 +36,7 @@ impl SchemaSlot {
     }
 }
 
-/// One cache for the process, because the limit protects the memory of the process.
+/// One cache for the process, because the size limit protects the memory of the process.
 static SCHEMA_CACHE: LazyLock<Mutex<SchemaCache>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
@@ -58,8 +58,8 @@ struct SlotEntry {
     bytes: u64,
 }
 
-/// Stores a compiled schema in its slot, and drops other compiled schemas until their total size is
-/// within the limit.
+/// Stores a compiled schema in its slot, and drops other compiled schemas until the total size of
+/// all compiled schemas is at most [`MAX_CACHED_BYTES`].
 pub(super) fn insert(account: &Arc<str>, slot: &Arc<SchemaSlot>, schema: Arc<CompiledSchema>) {
     let bytes = schema.bytes;
     slot.compiled_schema.store(Some(schema));

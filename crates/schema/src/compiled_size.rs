@@ -17,12 +17,13 @@ const UNBOUNDED_PATTERN: &str =
 /// Maximum size of a compiled regular expression, in bytes.
 const MAX_PATTERN_BYTES: u64 = 1024 * 1024;
 
-/// Maximum number of characters that are read to translate the patterns of one schema. Reading this
-/// number takes some 200 milliseconds.
+/// Maximum number of characters that are read to translate the patterns of one schema. Reading that
+/// many characters takes about 200 milliseconds.
 const MAX_TRANSLATED_CHARS: u64 = 400_000;
 
-/// Maximum size and translation work of the patterns of one schema for which the patterns are
-/// compiled as soon as the schema is checked. Compiling such patterns takes about a millisecond.
+/// Limits of small patterns: maximum size of all compiled patterns of one schema, in bytes, and
+/// maximum number of characters that are read to translate the patterns. Small patterns take about
+/// a millisecond to compile, so they are compiled as soon as the schema is checked.
 const MAX_SMALL_PATTERN_BYTES: u64 = 128 * 1024;
 const MAX_SMALL_TRANSLATED_CHARS: u64 = 2_000;
 
@@ -60,7 +61,7 @@ impl CompiledSize {
         let keyword_bytes: u64 = entries.keys().map(|keyword| keyword.len() as u64).sum();
         self.subschema_bytes += keywords * (BYTES_PER_KEYWORD + path_bytes as u64) + keyword_bytes;
         for (keyword, value) in entries {
-            // Other subschemas in this keyword are counted by their own calls of `add_subschema`.
+            // Subschemas in the other keywords are counted by their own calls of `add_subschema`.
             if SubschemaKind::from_keyword(keyword).has_no_schemas() {
                 self.subschema_bytes += value_bytes(value);
             }
@@ -77,8 +78,8 @@ impl CompiledSize {
         pattern: &str,
         sizes: &mut PatternSizes,
     ) -> Result<(), SchemaError> {
-        // The length is checked against the limit before the pattern is parsed, because reading a
-        // very long pattern takes too long.
+        // The work to translate the pattern is checked against `MAX_TRANSLATED_CHARS` before the
+        // pattern is parsed, because parsing a very long pattern takes too long.
         let work = translation_work(pattern);
         self.translated_chars = self.translated_chars.saturating_add(work);
         self.check()?;

@@ -60,8 +60,8 @@ struct SubschemaLocation {
 }
 
 impl SubschemaLocation {
-    /// Returns this location with the dialect that `schema` declares, or with the same dialect if
-    /// `schema` declares none.
+    /// Returns this location with the dialect that `schema` declares, or with the dialect of this
+    /// location if `schema` declares none.
     fn with_dialect_of(self, schema: &Value) -> Self {
         match schema.get("$schema").and_then(Value::as_str) {
             Some(dialect) => Self {

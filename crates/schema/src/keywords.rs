@@ -7,7 +7,7 @@ pub(super) const TYPE_NAMES: [&str; 7] = [
     "array", "boolean", "integer", "null", "number", "object", "string",
 ];
 
-/// What kind of schemas a keyword contains, in any dialect.
+/// In which form a keyword contains schemas, in any dialect.
 ///
 /// ```
 /// use pillion_schema::SubschemaKind;
@@ -34,7 +34,7 @@ impl SubschemaKind {
         matches!(self, Self::NoSchema)
     }
 
-    /// Returns the kind of schemas that `keyword` contains.
+    /// Returns the form in which `keyword` contains schemas.
     #[must_use]
     pub fn from_keyword(keyword: &str) -> Self {
         match keyword {

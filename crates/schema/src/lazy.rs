@@ -105,7 +105,7 @@ impl LazySchema {
     }
 
     /// Returns the compiled schema, and compiles the schema if necessary. Compiling may take some
-    /// hundred milliseconds: call this on a thread that serves no other requests.
+    /// hundred milliseconds: call this method on a thread that serves no other requests.
     ///
     /// # Errors
     /// The same errors as [`CompiledSchema::compile`].

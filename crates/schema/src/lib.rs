@@ -377,7 +377,8 @@ impl CompiledSchema {
         match first_violation {
             Ok(Some(first_violation)) => Ok(first_violation),
             Err(abort_reason) if effort.is_brief() => Err(abort_reason),
-            // There are too many violations to determine in time which one is the first.
+            // The first violation is unknown, usually because the check had too little time to find
+            // all violations.
             Ok(None) | Err(_) => Ok(InvalidArguments::without_reason()),
         }
     }

@@ -64,7 +64,7 @@ impl Patterns {
         };
     }
 
-    /// Checks that the cost of matching the property names of `value` is within the limit.
+    /// Checks that the cost of matching the property names of `value` is at most [`MAX_MATCHES`].
     ///
     /// # Errors
     /// [`CheckAborted::TooManyNames`] if `value` has too many property names for these patterns.

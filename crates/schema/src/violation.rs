@@ -90,8 +90,8 @@ impl InvalidArguments {
         }
     }
 
-    /// Creates the error for arguments that the validator rejected without a reason. Such an error
-    /// indicates a bug.
+    /// Creates the error for arguments that do not match the schema if the first violation is not
+    /// known, for example because the check had no time left to find it.
     pub(super) fn without_reason() -> Self {
         Self::Other {
             path: "arguments".to_owned(),

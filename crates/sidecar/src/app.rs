@@ -79,8 +79,9 @@ impl App {
         }
     }
 
-    /// Returns the [`App`] of a new configuration, with the gateway that [`Gateway::reload`]
-    /// returns. Without `access`, only the MCP servers have changed.
+    /// Returns the [`App`] of the new configuration `config`, with the gateway that
+    /// [`Gateway::reload`] returns. If `access` is `None`, `config` differs from the current
+    /// configuration only in its MCP servers.
     pub async fn reload(&self, config: &Config, access: Option<Access>) -> Self {
         let scope = match access {
             Some(_) => ReloadScope::WholeConfig,
@@ -97,14 +98,15 @@ impl App {
         })
     }
 
-    /// Releases this [`App`] after `successor` has replaced it, as [`Gateway::retire`] does.
+    /// Releases this [`App`] after `successor` has replaced it, and retires the gateway of this
+    /// `App` with [`Gateway::retire`].
     pub fn retire(self, successor: &Self) -> impl Future<Output = ()> + Send + use<> {
         let gateway = self.gateway().clone();
         drop(self);
         gateway.retire(successor)
     }
 
-    /// Returns the tools, upstream servers, models and limits.
+    /// Returns the gateway, which has the tools, upstream servers, models and limits.
     #[must_use]
     pub fn gateway(&self) -> &Gateway {
         self.parts.mcp.gateway()

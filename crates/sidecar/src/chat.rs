@@ -78,7 +78,7 @@ pub(crate) struct NewChat {
     pub(crate) options: TurnOptions,
 }
 
-/// The conversation so far.
+/// The conversation with which a chat begins.
 #[derive(Debug)]
 pub(crate) enum ChatInput {
     /// Messages in the format of OpenAI's chat completions.
@@ -136,7 +136,7 @@ impl Chat {
         let approval = &caller.context.approval;
         let context = CallContext {
             // Calls return at once instead of waiting for approvals, so that the chat is stored
-            // before it waits for them.
+            // before the chat waits for approvals.
             approval: ApprovalRequestOptions {
                 wait: Duration::ZERO,
                 ..approval.clone()
@@ -433,7 +433,8 @@ async fn build_loop(
         .with_limits(app.models().limits(model)))
 }
 
-/// Returns the response with the status "running" if a request holds the claim on the chat.
+/// Returns the response with the status "running" if a request holds the claim on the chat, unless
+/// the chat waits for approvals.
 fn with_current_status(response: ChatResponse, claim: Option<&ChatClaim>) -> ChatResponse {
     if claim::is_running(claim) {
         response::with_running_status(response)
@@ -476,7 +477,8 @@ async fn find(
     Ok((record, stored_chat))
 }
 
-/// Returns the owner of chats: the principal together with the user.
+/// Returns the owner under which the store keeps the caller's chats: the principal together with
+/// the user.
 fn format_owner(context: &CallContext) -> String {
     json!([context.principal, context.user]).to_string()
 }

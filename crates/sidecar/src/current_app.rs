@@ -1,4 +1,4 @@
-//! The current [`App`], and its replacement.
+//! Holds the current [`App`], and replaces it when the configuration or the servers change.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -25,7 +25,7 @@ pub struct CurrentApp {
 #[derive(Debug)]
 struct AppHolder(ArcSwap<RoutedApp>);
 
-/// An [`App`] with its routes, which the first request builds.
+/// An [`App`] and its routes, which are built for the first request.
 #[derive(Debug)]
 struct RoutedApp {
     app: App,
@@ -73,7 +73,7 @@ impl CurrentApp {
         }
     }
 
-    /// Returns a weak reference through which changes of the servers are applied.
+    /// Returns a weak reference through which changes to the servers are applied.
     pub(crate) fn application(&self) -> Weak<dyn RunningApplication> {
         let application: Weak<AppHolder> = Arc::downgrade(&self.holder);
         application

@@ -138,8 +138,8 @@ impl Daemon {
             }
         };
         let counting_task = AbortOnDropHandle::new(count_calls_task);
-        // The connection and the lock stay open until this process ends. Their end tells the
-        // successor, or any later sidecar, that this process has finished its calls.
+        // The connection and the lock stay open until this process ends: when they close, the
+        // successor, or any later sidecar, detects that this process has finished its calls.
         let mut successor_connection = None;
         let mut finishing_lock = None;
         let mut stopping_since = None;
@@ -161,8 +161,8 @@ impl Daemon {
         };
         let outcome = server::serve(listeners, &current_app, &mut threads, grace, shutdown).await;
         reload_task.abort();
-        // The same grace period applies to calls that continue after their callers have
-        // disconnected.
+        // The grace period of the server also applies to calls that continue after their callers
+        // have disconnected.
         let elapsed = stopping_since.map(|since| since.elapsed());
         let remaining_grace = grace.saturating_sub(elapsed.unwrap_or_default());
         let process = Arc::clone(current_app.app().process());

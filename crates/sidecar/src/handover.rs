@@ -3,13 +3,14 @@
 //! Beside the Unix socket is a control socket, with the suffix `.control`, that only the sidecar's
 //! user and root may use. The successor connects to the control socket and receives the descriptors
 //! of the listening sockets and of the lock on the path (`SCM_RIGHTS`). When the successor is
-//! ready, it confirms, and the predecessor stops accepting. The sockets listen all the time, so
-//! that a new connection at worst waits in their queue.
+//! ready, it confirms, and the predecessor stops accepting. The sockets listen without
+//! interruption, so a new connection waits in a socket's queue at worst.
 //!
 //! Until the confirmation, the predecessor serves as before, so a successor that fails at any step
-//! costs nothing. The connection stays open after the confirmation: its end tells the successor
-//! that the predecessor has finished its calls. A successor hands its connections to earlier
-//! processes over to the next successor, because several processes may still finish calls.
+//! does not interrupt the service. The connection stays open after the confirmation: its end tells
+//! the successor that the predecessor has finished its calls. A successor hands its connections to
+//! earlier processes over to the next successor, because several processes may still be finishing
+//! calls.
 
 mod message;
 

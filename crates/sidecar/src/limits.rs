@@ -38,7 +38,7 @@ const MAX_RECENT_AGE: Duration = Duration::from_secs(60);
 /// its user for as long as the clock was wrong, so such a call is ignored.
 const MAX_FUTURE_OFFSET: Duration = Duration::from_secs(60);
 
-/// Counts the calls of earlier processes of this sidecar toward the limits.
+/// Counts the calls of earlier processes of this sidecar toward the rate limits.
 pub(crate) struct PredecessorCalls {
     state: State,
     current_app: CurrentApp,
@@ -46,22 +46,23 @@ pub(crate) struct PredecessorCalls {
     read_from: Option<Timestamp>,
     /// The counted calls since `read_from`, which the next read finds again.
     counted_ids: HashSet<CallId>,
-    /// The rest of the first read. Calls with limits wait until the rest is counted.
+    /// The rest of the first read. Calls to which rate limits apply wait until the rest is counted.
     remaining_read: Option<(CallLogRead, PastCallCount)>,
 }
 
 /// A read of the call log, page by page, newest calls first.
 struct CallLogRead {
     start: Timestamp,
-    /// The start of the period whose calls the next read finds again.
+    /// The next read starts at this time, so the ids of calls since then are stored to count each
+    /// call only once.
     recent_since: Timestamp,
     page: PageRequest,
     counted_calls: usize,
 }
 
 impl PredecessorCalls {
-    /// Counts the latest calls toward the limits. [`finish`](Self::finish) counts the remaining
-    /// calls while requests are served, because the call log may have millions of calls.
+    /// Counts the latest calls toward the rate limits. [`finish`](Self::finish) counts the
+    /// remaining calls while requests are served, because the call log may have millions of calls.
     ///
     /// # Errors
     /// The call log cannot be read.
@@ -84,7 +85,7 @@ impl PredecessorCalls {
         Ok(predecessor_calls)
     }
 
-    /// Counts, toward the limits, the calls that [`begin`](Self::begin) has not counted.
+    /// Counts, toward the rate limits, the calls that [`begin`](Self::begin) has not counted.
     pub(crate) async fn finish(&mut self) {
         let Some((mut log_read, count_guard)) = self.remaining_read.take() else {
             return;
@@ -112,14 +113,14 @@ impl PredecessorCalls {
         }
     }
 
-    /// Counts, toward the limits, the calls on the remaining pages of the call log.
+    /// Counts, toward the rate limits, the calls on the remaining pages of the call log.
     async fn count_pages(&mut self, log_read: &mut CallLogRead) -> Result<(), StoreError> {
         while self.count_page(log_read).await? {}
         Ok(())
     }
 
-    /// Counts, toward the limits, those calls of a page that were not counted yet. Returns whether
-    /// there are more pages.
+    /// Counts, toward the rate limits, those calls of a page that were not counted yet. Returns
+    /// whether there are more pages.
     async fn count_page(&mut self, log_read: &mut CallLogRead) -> Result<bool, StoreError> {
         let store = self.state.store();
         let process = self.state.process();
@@ -154,7 +155,7 @@ impl PredecessorCalls {
         Ok(has_more)
     }
 
-    /// Counts, toward the limits, the calls that a predecessor admits while it drains.
+    /// Counts, toward the rate limits, the calls that a predecessor admits while it drains.
     pub(crate) async fn follow_predecessor(&mut self) {
         for (read_count, interval) in POLL_SCHEDULE {
             for _ in 0..read_count {

@@ -44,8 +44,8 @@ impl<M: AsRef<[u8]>> Outbox<M> {
     pub(crate) async fn send(&self, mut message: M, mut on_queued: impl FnMut()) {
         loop {
             let mut room_notification = std::pin::pin!(self.room_notify.notified());
-            // The sender waits for the notification before it checks for room, so that it misses no
-            // notification.
+            // The sender registers for the notification before it checks for room, so that it
+            // misses no notification.
             room_notification.as_mut().enable();
             match self.try_send(message, &mut on_queued) {
                 Ok(()) => return,
@@ -69,8 +69,8 @@ impl<M: AsRef<[u8]>> Outbox<M> {
         Ok(())
     }
 
-    /// Queues a message at once, even above the limit. The caller limits the number and size of
-    /// such messages.
+    /// Queues a message at once, even if `max_bytes` bytes or more are queued. The caller limits
+    /// the number and size of such messages.
     pub(crate) fn send_now(&self, message: M) {
         self.push(&mut self.state.lock(), message);
     }
@@ -123,7 +123,8 @@ impl<M: AsRef<[u8]>> Outbox<M> {
         }
     }
 
-    /// Closes the outbox after the queued messages are written.
+    /// Closes the outbox: [`next`](Self::next) returns the messages that are still queued, and then
+    /// `None`.
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;
         self.message_notify.notify_one();

@@ -83,7 +83,7 @@ pub fn router(app: App) -> Router {
         let route_path = path.trim_end_matches('/');
         router = router.route(route_path, methods.clone());
         // Only paths without a wildcard get a second route with a trailing slash, because a
-        // wildcard also matches such paths.
+        // wildcard also matches paths with a trailing slash.
         if !route_path.contains("{*") {
             router = router.route(&format!("{route_path}/"), methods);
         }

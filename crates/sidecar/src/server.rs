@@ -233,7 +233,7 @@ async fn accept_unix(
     Peer,
     ConnectionPermit,
 ) {
-    // The semaphore is never closed, so a permit becomes free eventually.
+    // Acquiring a permit never fails, because the semaphore is never closed.
     let permit = ConnectionPermit::Granted {
         _permit: Arc::clone(permits).acquire_owned().await.ok(),
     };

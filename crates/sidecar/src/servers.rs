@@ -176,7 +176,7 @@ impl Servers {
         config
     }
 
-    /// Closes the token stores of servers that were removed or have another account.
+    /// Closes the token stores of servers that were removed or whose OAuth account has changed.
     async fn close_other_token_stores(&self, servers: &[Server]) {
         let accounts = servers.iter().filter_map(Server::account);
         let keys: Vec<_> = accounts.map(|account| account.key).collect();
@@ -261,7 +261,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Adds a server with the members `keys` of a request. Returns the new server's id.
+    /// Adds the server that `keys`, the members of a request body, describe. Returns the new
+    /// server's id.
     pub(crate) async fn add(&self, keys: Map<String, Value>) -> Result<String> {
         let file_config = self.file_config.lock().await;
         self.check_name(&file_config, &keys)?;
@@ -377,7 +378,7 @@ impl Servers {
         }
     }
 
-    /// Returns the record of the store for the server with this id or name.
+    /// Returns the stored record of the server with this id or name.
     async fn record(&self, file_config: &Config, key: &str) -> Result<ServerRecord> {
         if let Some(record) = self.store.server(key).await? {
             return Ok(record);

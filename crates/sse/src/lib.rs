@@ -15,8 +15,8 @@ pub struct SseEvent {
     pub event: Cow<'static, str>,
     /// The `data` fields, joined by line feeds.
     pub data: String,
-    /// The last `id` field of the stream so far. Shared by events, so that a long id is not copied
-    /// into each of them.
+    /// The value of the last `id` field of the stream, up to and including this event. Shared by
+    /// events, so that a long id is not copied into each of them.
     pub id: Option<Arc<str>>,
 }
 
@@ -24,7 +24,7 @@ pub struct SseEvent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SseError {
-    /// An event or a line is longer than the limit.
+    /// An event or a line is longer than the decoder's maximum.
     #[error("an event of the stream is larger than {limit} bytes")]
     EventTooLarge {
         /// The maximum size that was given to [`SseDecoder::new`], in bytes.
@@ -98,8 +98,8 @@ impl SseDecoder {
     /// events.
     ///
     /// # Errors
-    /// An event or a line is too large, or a line is not UTF-8. The decoder cannot be used further,
-    /// except that events completed before can still be taken.
+    /// An event or a line is too large, or a line is not UTF-8. The decoder cannot decode any
+    /// further bytes, but still returns the events that were completed before the error.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SseError> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.is_after_cr) && bytes[0] == b'\n' {

@@ -61,7 +61,8 @@ pub(crate) struct StoreClock {
 struct StoredReading {
     uptime: i64,
     wall_time: i64,
-    /// The earliest and the latest begin time of the records for which the stored history allows.
+    /// The earliest begin time of the records that the stored history covers; `latest_time` is the
+    /// latest begin time.
     earliest_time: i64,
     latest_time: i64,
 }

@@ -130,7 +130,7 @@ impl Database {
         values: Vec<SqlValue>,
     ) -> Result<Vec<Row>> {
         // The files are checked before the query, because a connection that is opened after the
-        // files were replaced would use another file than the existing connections.
+        // files were replaced would not use the files of the existing connections.
         self.check_files()?;
         match self {
             Self::Sqlite { readers, .. } => value::bind_sqlite(sql, values)

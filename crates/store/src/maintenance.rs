@@ -28,7 +28,8 @@ impl SqlStore {
     ///
     /// # Errors
     /// `conflict` if the file exists; `invalid` for a store that is not a file (use `pg_dump` for
-    /// Postgres); `unavailable` if the copy cannot be written; then there is no new file.
+    /// Postgres); `unavailable` if the copy cannot be written. After an error, there is no new
+    /// file.
     pub async fn backup(&self, path: impl AsRef<Path> + Send) -> Result<()> {
         let copy_path = path.as_ref();
         // The spool files are read before the copy: records that leave the spool files later are in

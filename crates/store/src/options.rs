@@ -234,7 +234,7 @@ pub enum Durability {
 pub struct StoreOptions {
     /// The memory, file or Postgres database of the store.
     pub location: StoreLocation,
-    /// What a committed write survives. Default: [`Process`](Durability::Process).
+    /// The failures that a committed write survives. Default: [`Process`](Durability::Process).
     pub durability: Durability,
     /// How long a write waits for other writers, including other processes, before it fails as
     /// `unavailable`. Default: 2 s; 5 s for Postgres.

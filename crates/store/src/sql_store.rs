@@ -25,7 +25,8 @@ pub struct SqlStore {
     /// The spool of call records. `None` if the store is not an SQLite file, or if its writes must
     /// survive power failures.
     pub(crate) call_spool: Option<CallSpool>,
-    /// The path of the SQLite file; `None` if the file does not have the current schema.
+    /// The path of the SQLite file; `None` for a store that is not a file, or if the file does not
+    /// have the current schema.
     pub(crate) file: Option<PathBuf>,
     pub(crate) health: StoreHealth,
     lost_record_count: AtomicU64,

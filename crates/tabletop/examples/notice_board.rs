@@ -1,5 +1,5 @@
-//! A complete example of a pack: a notice board with a tool, a resource, a stream and a counter,
-//! which an operator can clear.
+//! A complete example of a pack: a notice board, which an operator can clear, with a tool, a
+//! resource, a stream and a counter.
 //!
 //! `cargo run --package pillion-tabletop --example notice_board`
 

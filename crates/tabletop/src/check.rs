@@ -106,7 +106,7 @@ pub struct Check {
 /// The result of an ability check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckResult {
-    /// The roll that counts, plus the modifier.
+    /// The roll that counts (`pick`), plus the modifier.
     pub total: i64,
     /// All rolls of the d20, in order.
     pub d20: Vec<i64>,

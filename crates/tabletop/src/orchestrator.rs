@@ -29,7 +29,8 @@ use recent_actions::RecentActions;
 
 pub(crate) use prompt::format_facts;
 
-/// The rejection reason if no model is configured, and how to configure one.
+/// The rejection reason if no model is configured; [`NO_MODEL_MESSAGE`] says how to configure a
+/// model.
 const UNCONFIGURED_REASON: &str = "llm_unconfigured";
 const NO_MODEL_MESSAGE: &str =
     "no language model is configured: set features.llm and tabletop.model";
@@ -66,7 +67,7 @@ pub(crate) struct ActionOutput {
     /// The structured output: `{narration, gates, metrics, artifacts?}`.
     pub(crate) data: Value,
     is_accepted: bool,
-    /// Whether the narration is in the transcript; locked while it is being written.
+    /// Whether the narration is in the transcript; locked while the narration is being written.
     is_public: Arc<Mutex<bool>>,
 }
 
@@ -285,7 +286,8 @@ impl Orchestrator {
     }
 
     /// Adds an accepted narration to the transcript, unless the narration was already added.
-    /// Continues even if the caller gives up. A repeated action waits until the narration is added.
+    /// Continues even if the call is cancelled. A repeated action waits until the narration is
+    /// added.
     async fn publish_narration(
         &self,
         output: &ActionOutput,

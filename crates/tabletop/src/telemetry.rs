@@ -103,8 +103,8 @@ impl TabletopTelemetry {
         self.orchestrator.emit(kind, user, &data);
     }
 
-    /// Emits a line of `logs://app` and of the program's log. Must not contain text of players or
-    /// models.
+    /// Emits a line of `logs://app` and of the program's log. The line must not contain text of
+    /// players or models.
     pub(crate) fn emit_log_line(
         &self,
         level: LogLevel,

@@ -40,7 +40,8 @@ impl BoundedText {
 }
 
 impl Write for BoundedText {
-    /// Returns an error if the text exceeds the limit; the beginning is stored anyway.
+    /// Appends `new_text`. Returns an error if the maximum length is exceeded; the beginning of
+    /// `new_text` that fits is appended anyway.
     fn write_str(&mut self, new_text: &str) -> fmt::Result {
         let remaining_bytes = self.max_bytes - self.text.len();
         if !self.is_cut && new_text.len() <= remaining_bytes {

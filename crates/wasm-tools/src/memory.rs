@@ -11,7 +11,7 @@ const MAX_INSTANCES: usize = 32;
 pub(crate) struct MemoryLimit {
     max_bytes: usize,
     used_bytes: usize,
-    /// Whether an allocation was rejected because of the limit.
+    /// Whether an allocation was rejected because the total size would have exceeded the limit.
     pub(crate) has_rejected: bool,
 }
 
@@ -30,7 +30,7 @@ impl MemoryLimit {
         self.used_bytes
     }
 
-    /// Returns whether a memory or table may grow to `desired_bytes` bytes. Growth beyond
+    /// Returns whether a memory or table may grow from `current` to `desired` bytes. Growth beyond
     /// `max_bytes`, the maximum of the memory or table itself, fails in any case.
     fn check_growth(&mut self, current: usize, desired: usize, max_bytes: Option<usize>) -> bool {
         let used_bytes = self

@@ -99,7 +99,7 @@ impl ToolPermissions {
         folders.filter(|folder| folder.access == FolderAccess::ReadWrite)
     }
 
-    /// Returns whether the tool can change anything.
+    /// Returns whether the tool can change files, or data on servers to which it can send requests.
     pub(crate) fn can_change_something(&self) -> bool {
         !self.origins.is_empty() || self.writable_folders().next().is_some()
     }

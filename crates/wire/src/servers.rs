@@ -17,8 +17,8 @@ pub struct ServerEntry {
     pub origin: String,
     /// The transport; `auto` detects the transport.
     pub transport: String,
-    /// Whether a connection starts with the handshake `initialize`: `auto`, unless the server or
-    /// transport does not support it, or `never`.
+    /// Whether a connection starts with the handshake `initialize`: `auto` (the connection starts
+    /// with the handshake if the server and the transport support it) or `never`.
     #[serde(default)]
     pub handshake: String,
     /// The MCP protocol revision that the handshake offers; absent for the newest.

@@ -65,7 +65,7 @@ final class Hooks
         return isset($this->tokenResolvers[$server]);
     }
 
-    /** @return list<string> the servers with tokens of users */
+    /** @return list<string> the names of the servers for which {@see authenticateUsing()} has set a resolver */
     public function serversWithTokens(): array
     {
         return array_map('strval', array_keys($this->tokenResolvers));

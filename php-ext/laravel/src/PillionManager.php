@@ -31,9 +31,9 @@ use SensitiveParameter;
 
 /**
  * The root of the facade `Pillion`, for the current user and tenant; {@see forUser()} and {@see
- * forTenant()} return managers for others. The manager contains only the user and the tenant, and
- * resolves all services from the current request or job. Therefore the manager can be stored,
- * dumped and put into a queued job.
+ * forTenant()} return managers for another user or tenant. The manager contains only the user and
+ * the tenant, and resolves all services from the current request or job. Therefore the manager can
+ * be stored, dumped and put into a queued job.
  *
  * @mixin PillionFake
  */
@@ -280,7 +280,7 @@ class PillionManager
         self::hooks()->authenticateUsing($server, $resolver);
     }
 
-    /** Closes the sessions with the MCP servers that were used so far. */
+    /** Closes the sessions with the MCP servers that the current request or job has used. */
     public function disconnect(): void
     {
         RequestServices::current()->disconnect();

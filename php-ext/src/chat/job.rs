@@ -33,8 +33,9 @@ pub(super) struct QueuedEvent {
 }
 
 impl QueuedEvent {
-    /// Returns the size in bytes that the event adds to the unread events while it waits for PHP.
-    /// Only text fragments are unlimited in number; the chat's limits bound all other data.
+    /// Returns the size, in bytes, that counts against the size limit for unread events: the
+    /// length of the event's text, plus a fixed overhead. Only text fragments are unlimited in
+    /// number; the chat's other limits bound all other data.
     pub(super) fn size_bytes(&self) -> usize {
         EVENT_OVERHEAD_BYTES + self.data["text"].as_str().map_or(0, str::len)
     }

@@ -22,9 +22,11 @@ use crate::zend::{
 pub const NAME: &str = "Pillion\\ChatStream";
 static CLASS: StateClass<ChatStreamState> = StateClass::new();
 
-/// The properties whose PHP values the garbage collector must traverse, in addition to the current
-/// event. The object's `HiddenValue` contains the [`ChatValues`].
+/// The property with the `ToolAwareChat` that created the stream. A property holds the object,
+/// because the garbage collector traverses properties but not the Rust state. The stream's
+/// `HiddenValue` contains the [`ChatValues`].
 const CHAT_PROPERTY: &str = "chat";
+/// The property with the `ChatAnswer`; null until PHP has received the outcome of the chat.
 const OUTCOME_PROPERTY: &str = "answer";
 
 /// The state of a `ChatStream`.
@@ -145,7 +147,8 @@ fn next_step(this: Object<'_>, running_chat: &RunningChat) -> Result<ChatStep> {
 }
 
 impl ChatStreamState {
-    /// Ends the run and saves the state from which the chat can be resumed.
+    /// Ends the run, saves the state from which the chat can be resumed, and returns the chat;
+    /// `None` if the run had already ended.
     fn stop(&self) -> Option<Rc<RunningChat>> {
         let running_chat = self.running_chat.take()?;
         let state = match &*running_chat {

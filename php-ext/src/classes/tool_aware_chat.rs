@@ -190,7 +190,7 @@ fn read_hidden_value(this: Object<'_>, name: &str) -> Outcome {
     Ok(member(&hidden_values, name).unwrap_or_default())
 }
 
-/// Returns the new messages and the state of the chat.
+/// Reads the new messages and the state of the chat from the arguments `$message` and `$state`.
 fn read_messages<'a>(call: &MethodCall<'a>) -> Result<(Vec<Value>, Option<&'a str>)> {
     if let Some(message) = call.non_null_value(0)
         && !message.is_array()
@@ -233,7 +233,7 @@ fn new_sidecar_request<'a>(
     })
 }
 
-/// Returns the PHP values that take part in a chat of this `ToolAwareChat`.
+/// Returns the PHP values that a chat of this `ToolAwareChat` uses, except the executor.
 fn read_chat_values(call: &MethodCall<'_>) -> Result<ChatValues> {
     let this = call.this();
     let executor_value = read_tools(this)?;

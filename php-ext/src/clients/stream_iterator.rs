@@ -17,8 +17,9 @@ const CURRENT_ITEM: &str = "current";
 pub trait StreamState: State {
     /// The name of the class without its namespace, for messages.
     const SHORT_NAME: &'static str;
-    /// The declarations of the property [`CURRENT_ITEM`] and of the method that returns its value.
+    /// The declaration of the property [`CURRENT_ITEM`].
     const CURRENT_PROPERTY: &'static str;
+    /// The declaration of the method that returns the value of [`CURRENT_ITEM`].
     const CURRENT_METHOD: &'static str;
 
     /// Returns the index of the stream's current item.

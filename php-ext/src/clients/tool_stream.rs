@@ -31,9 +31,10 @@ use crate::zend::{
 pub const NAME: &str = "Pillion\\ToolStream";
 static CLASS: StateClass<ToolStreamState> = StateClass::new();
 
-/// The properties whose PHP values the garbage collector must traverse, in addition to the current
-/// progress report.
+/// The property with the `McpClient` that created the stream. A property holds the object, because
+/// the garbage collector traverses properties but not the Rust state.
 const CLIENT_PROPERTY: &str = "client";
+/// The property with the call's `ToolResult`; null until PHP has received the result.
 const RESULT_PROPERTY: &str = "result";
 
 /// The state of a `ToolStream`.

@@ -7,8 +7,8 @@ use crate::zend::{
     ExceptionData, Failure, Object, Result, escape_bytes, rethrow, should_stop, take_exception,
 };
 
-/// Converts a failure that a tool returned to the failure of the tool call, unless the failure must
-/// end the PHP request.
+/// Converts a failure into a [`ToolFailure`], and clears the pending exception if there is one.
+/// Does not convert a failure that must end the PHP request.
 ///
 /// # Errors
 /// The given failure, if it must end the request: a bail-out or `exit()`.

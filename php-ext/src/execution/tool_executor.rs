@@ -110,7 +110,7 @@ pub fn registry_value(executor: Object<'_>) -> Outcome {
     executor.get(CLASS.get(), "registry")
 }
 
-/// Returns what takes part in the calls of an executor with this registry.
+/// Returns the PHP objects for the calls of an executor: its hooks, and the given registry.
 ///
 /// # Errors
 /// An `Error` if a constructor has not run.

@@ -1,5 +1,5 @@
-//! A class that exposes the two conversions to the benchmark in `benches/json`. Only compiled with
-//! the feature `bench`, which no release enables.
+//! A class that exposes JSON encoding and decoding to the benchmark in `benches/json`. Only
+//! compiled with the feature `bench`, which no release enables.
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;

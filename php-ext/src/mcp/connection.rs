@@ -43,7 +43,8 @@ pub struct McpConnection {
     router: Arc<MessageRouter>,
     prompt: Option<Arc<PhpPrompt>>,
     tokens: Option<Arc<TokenSlot>>,
-    /// The number of this connection's sessions that were reported to PHP.
+    /// One more than the highest number of a session that was reported to PHP; zero before the
+    /// first report.
     reported_sessions: AtomicU64,
 }
 

@@ -52,7 +52,7 @@ pub struct ProgressReceiver<'a> {
 }
 
 impl ServerLink {
-    /// Creates the link of an `MCPSSEClient`, which has its own log messages.
+    /// Creates the link of an `MCPSSEClient`, whose log messages differ from those of `McpClient`.
     pub fn for_sse_client(server: Arc<Server>) -> Self {
         Self::new(server, "MCP SSE Request", "MCP SSE Response")
     }
@@ -118,7 +118,7 @@ impl ServerLink {
         Ok(connection)
     }
 
-    /// Returns the connection that this process has, if there is one.
+    /// Returns the object's connection, if the object has one that belongs to this process.
     fn current_connection(&self) -> Option<Arc<McpConnection>> {
         self.connection
             .borrow()

@@ -109,7 +109,7 @@ impl MessageRouter {
         inboxes.push(Arc::downgrade(inbox));
     }
 
-    /// Returns the number of `tools/list_changed` notifications so far.
+    /// Returns the number of `tools/list_changed` notifications that the server has sent.
     pub fn tools_change_count(&self) -> u64 {
         self.tools_change_count.load(Ordering::Acquire)
     }

@@ -2,7 +2,7 @@
 //!
 //! - The connections are process-wide state. FPM and the PHP command line offer no alternative:
 //!   objects end with the request, and opening a session for each request would cost more than the
-//!   calls in it.
+//!   calls of the request.
 //! - Only clients of the same server with the same credential share a session. The number of
 //!   sessions is limited, and an unused session ends after a while.
 //! - At the end of the process the servers are notified, within a time limit.

@@ -5,7 +5,7 @@ use super::{forks, lock};
 use crate::zend::{Failure, Result};
 
 /// State that belongs to one process and is created on first use. A forked child leaks the state of
-/// its parent, and creates its own.
+/// its parent, and creates a new state.
 pub struct PerProcess<T>(Mutex<Option<ProcessBound<T>>>);
 
 impl<T> PerProcess<T> {

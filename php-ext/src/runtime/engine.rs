@@ -3,8 +3,8 @@
 //!
 //! The PHP thread that waits for a call drives the runtime itself, so that no other thread must
 //! wake up to send the request and to receive the response. At other times a background thread
-//! drives the runtime, so that sessions stay alive (pings, event streams, calls that PHP does not wait for
-//! at the moment). The background thread takes over
+//! drives the runtime, so that sessions stay alive (pings, event streams, calls that PHP does not
+//! wait for at the moment). The background thread takes over
 //!
 //! - after [`WORK_TAKEOVER_TIMEOUT`], if there is work that PHP has started and does not wait for
 //!   ([`UnattendedGuard`]), or that was abandoned ([`Engine::schedule_cleanup`]),

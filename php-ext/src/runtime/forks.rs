@@ -1,6 +1,6 @@
 //! Identifies the current process among processes that fork from one another. Reading the process
-//! id takes a system call, which is too expensive when it happens a dozen times per call. A fork
-//! handler counts the forks instead.
+//! ID takes a system call, which is too expensive because each tool call identifies the process a
+//! dozen times. A fork handler counts the forks instead.
 
 use std::ffi::c_int;
 use std::io;

@@ -79,7 +79,8 @@ fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Creates a `Parameter` attribute. Its typed properties validate the arguments with a `TypeError`.
+/// Creates a `Parameter` attribute. Setting the attribute's typed properties throws a `TypeError`
+/// if an argument has the wrong type.
 fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
     // Fails if the description is not valid UTF-8.
     call.optional_string(0)?;

@@ -125,8 +125,9 @@ pub(super) fn find_attribute(reflection: &ReflectionObject, class: &str) -> Resu
     }
 }
 
-/// Finds the parts of an object, or of a class by its name, that have the attribute `AsTool`. If a
-/// method needs an object, creates an object of the class.
+/// Finds the code with the attribute `AsTool` in a class: methods, or the class itself. `value` is
+/// an object or the name of a class. If a method needs an object and `value` is a name, creates an
+/// object of the class.
 ///
 /// # Errors
 /// An `InvalidInputException` if nothing has the attribute, if a method with the attribute is not

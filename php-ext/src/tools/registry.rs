@@ -54,9 +54,9 @@ impl Registry {
             .map(|clients| RegisteredClients::from_value(&clients.get()))
     }
 
-    /// Prepares the MCP servers before tools run. In a forked child, all servers get their own
-    /// connections. Before MCP tools run, the tools of a client whose connection has changed get
-    /// the new connection.
+    /// Prepares the MCP servers before tools run. In a forked child, all servers get new
+    /// connections in place of the parent's. Before MCP tools run, the tools of a client whose
+    /// connection has changed get the client's new connection.
     ///
     /// # Errors
     /// The same errors as [`RegisteredMcpServer::use_client`].

@@ -118,7 +118,7 @@ pub fn new_definition(definition: &ToolDefinition) -> Outcome {
 }
 
 /// Creates a `ToolDefinition` from the signature of PHP code, with the binding that converts
-/// arguments to its parameters.
+/// arguments to the parameters of the code.
 pub fn new_from_signature(signature: &Signature) -> Outcome {
     let value = new_definition(&signature.definition)?;
     if let Some(object) = Object::from_value(&value) {

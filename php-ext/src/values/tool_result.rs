@@ -164,7 +164,7 @@ pub fn new_result(result: &ToolResult) -> Outcome {
     result_parts.into_object()
 }
 
-/// Creates the object of the first result.
+/// Creates the `ToolResult` object for the first result in a list of results.
 ///
 /// # Errors
 /// An `Error` if there is no result; [`Failure::Pending`] if PHP cannot create the object.

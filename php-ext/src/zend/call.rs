@@ -31,7 +31,7 @@ pub(super) fn handler_for<F: MethodBody>(_body: F) -> Handler {
                 "a method body must not capture anything"
             );
         };
-        // SAFETY: `F` is zero-sized, and a value of it was passed to `handler`.
+        // SAFETY: `F` is zero-sized, and a value of the type `F` was passed to `handler_for`.
         let body: F = unsafe { std::mem::zeroed() };
         run_body(frame, result, &body);
     }
@@ -161,7 +161,7 @@ impl<'a> MethodCall<'a> {
         if !is_string {
             return Err(self.type_error(index, "string"));
         }
-        // SAFETY: the argument holds the string for the length of the call.
+        // SAFETY: the argument holds the string for the duration of the call.
         let text: &'a ZendStr = unsafe { &*string_pointer };
         std::str::from_utf8(text.as_bytes())
             .map_err(|_| invalid_input(format!("Argument #{} is not valid UTF-8", index + 1)))

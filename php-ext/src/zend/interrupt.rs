@@ -46,7 +46,7 @@ fn run_interrupts() -> Result<()> {
 
 /// Returns whether native code must stop: an exception is pending, or `memory_limit` is exceeded
 /// and the engine waits for a safe point to report that. Loops that allocate the engine's memory
-/// must check this, because further allocations would end the process.
+/// must call this function regularly, because further allocations would end the process.
 pub fn should_stop() -> bool {
     // SAFETY: the code reads a field of this thread's globals. `ExecutorGlobals::get` would take a
     // lock.

@@ -56,8 +56,8 @@ impl<'a> TableKey<'a> {
 }
 
 /// Iterates over the keys and [held](hold_value) values of an array in order, without holes; any
-/// other value has no entries. PHP code may run during the iteration: this function holds the array,
-/// so that a write copies the array first.
+/// other value has no entries. PHP code may run during the iteration: this function holds the
+/// array, so that a write copies the array first.
 pub fn entries(array: &Zval) -> impl Iterator<Item = (TableKey<'_>, Zval)> {
     let held_array = hold_value(array);
     array

@@ -78,7 +78,7 @@ pub enum ArithmeticError {
     /// Zero is raised to a negative power.
     #[error("0.0 cannot be raised to a negative power")]
     ZeroToNegativePower,
-    /// The modulus of `pow(x, y, 0)` is zero.
+    /// The modulus of a power is zero, as in `pow(x, y, 0)`.
     #[error("pow() 3rd argument cannot be 0")]
     ZeroModulus,
     /// The base of `pow(x, -y, m)` has no modular inverse, because `x` and `m` have a common

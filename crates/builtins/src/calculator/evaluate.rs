@@ -30,8 +30,8 @@ pub(super) fn evaluate(tree: &Node) -> Result<CalculatedValue, CalculatorError> 
 /// The operators, functions and constants that a tree may use: Python's, and none of evalexpr's.
 struct PythonContext {
     constants: [(&'static str, Value); CONSTANTS.len()],
-    /// The error of the function that failed last. Stored here, because an error of evalexpr can
-    /// only carry text.
+    /// The error of the function that failed last, which is stored here because an error of
+    /// evalexpr can carry only text.
     failure: Cell<Option<ArithmeticError>>,
 }
 

@@ -106,7 +106,8 @@ fn log(arguments: Arguments<'_>) -> NumberResult {
     arithmetic::divide(logarithm, natural_logarithm(1)?)
 }
 
-/// Returns the smallest or the largest number of a list or of the arguments; of equal numbers, the
+/// Returns the smallest number of a list or of the arguments if `better_order` is
+/// [`Ordering::Less`], or the largest number if it is [`Ordering::Greater`]; of equal numbers, the
 /// first.
 fn find_extreme(arguments: Arguments<'_>, better_order: Ordering) -> NumberResult {
     let function = arguments.function;

@@ -61,7 +61,7 @@ impl ExpressionParser<'_> {
         Ok(self.tree.sequence(items))
     }
 
-    /// Parses the items up to `closing_bracket`, and the bracket itself.
+    /// Parses the items up to the closing `bracket`, and the closing bracket itself.
     fn parse_items_until(&mut self, bracket: Bracket) -> Result<Vec<Node>, CalculatorError> {
         let mut items = Vec::new();
         if !self.take(Token::Close(bracket)) {
@@ -177,7 +177,7 @@ impl ExpressionParser<'_> {
         Ok(node)
     }
 
-    /// Runs `parse` one nesting level deeper, unless the level exceeds the limit.
+    /// Runs `parse` one nesting level deeper, unless the level would exceed [`MAX_DEPTH`].
     fn parse_nested<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, CalculatorError>,

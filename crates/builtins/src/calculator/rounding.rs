@@ -51,7 +51,7 @@ fn round_int(int: i64, zero_count: u64) -> Number {
 }
 
 /// Rounds a float in decimal, where rounding is exact: Rust formats a float with correctly rounded
-/// digits, ties to even, for any number of digits from one up.
+/// digits, ties to even, for any number of digits greater than zero.
 fn round_float(float: f64, zero_count: u64) -> f64 {
     let whole_digits = if float.abs() < 1.0 {
         0

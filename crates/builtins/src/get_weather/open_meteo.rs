@@ -13,9 +13,9 @@ use super::{Weather, WeatherSettings};
 use crate::plain_text::to_plain_text;
 use crate::service::{ServiceClient, ServiceFault, base_url};
 
-/// Number of places to request for a location without a region or country. For a location with one
-/// (`Springfield, Illinois`), the API's maximum is requested instead, because the place may rank
-/// low among all places of its name.
+/// Number of places to request for a location without a region or country. For a location with a
+/// region or country (`Springfield, Illinois`), the API's maximum is requested instead, because the
+/// place may rank low among all places with the same name.
 const DEFAULT_LOCATION_COUNT: &str = "10";
 const MAX_LOCATION_COUNT: &str = "100";
 

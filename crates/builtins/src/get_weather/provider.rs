@@ -18,8 +18,8 @@ pub(super) trait WeatherProvider {
     const SOURCE: &'static str;
 
     /// Finds the places with the given name that are within all given areas (regions or countries),
-    /// most likely place first. Also returns those of the areas that the service has not compared
-    /// itself, so that the caller must compare them.
+    /// most likely place first. Also returns the areas that the service has not compared with the
+    /// places, so that the caller must compare these areas.
     async fn find_locations<'a>(
         &self,
         name: &str,
@@ -36,8 +36,8 @@ pub(super) trait WeatherProvider {
 /// Requests the report of a service for a location.
 ///
 /// # Errors
-/// `invalid_input` if the location is unknown or ambiguous; or the service fails or exceeds
-/// the timeout.
+/// `invalid_input` if the location is unknown or ambiguous; another error if the service fails or
+/// exceeds the timeout.
 pub(super) async fn request_report<P: WeatherProvider>(
     provider: &P,
     requested_location: &RequestedLocation,

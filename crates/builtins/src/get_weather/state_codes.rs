@@ -56,7 +56,8 @@ const US_STATES: [(&str, &str); 51] = [
     ("WY", "Wyoming"),
 ];
 
-/// Names of countries that differ from the names that the services use.
+/// Alternative names of countries, which the services do not use, with the codes of the countries
+/// (ISO 3166-1 alpha-2).
 const COUNTRY_ALIASES: [(&str, &str); 6] = [
     ("usa", "US"),
     ("u.s.", "US"),

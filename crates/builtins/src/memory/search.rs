@@ -21,8 +21,8 @@ const MAX_QUERY_CHARS: usize = 1_000;
 /// model and `data = {query, memories: [{id, content, category, importance, shared, created_at}]}`,
 /// ordered by importance and then by last access, highest and latest first.
 ///
-/// The first five words of the query must all occur, case-insensitively, also within words. `limit`
-/// is clamped to 1 to 20.
+/// A memory matches if it contains each of the first five words of the query, case-insensitively,
+/// also as a part of a longer word. `limit` is clamped to 1 to 20.
 pub(super) fn definition() -> ToolDefinition {
     let query = ToolParameter::new("query", ParameterType::String)
         .describe("Words that all have to occur in a memory; the first five count");

@@ -30,7 +30,7 @@ pub struct Notation {
     pub sides: u32,
     /// The rule that selects the dice that count; `None` if all dice count.
     pub keep: Option<KeepRule>,
-    /// The number that is added to the sum of the dice.
+    /// The modifier: a number that is added to the sum of the dice that count.
     pub modifier: i32,
     /// Whether a single d20 is rolled twice. Has no effect on other dice.
     pub advantage: Option<Advantage>,

@@ -219,8 +219,8 @@ pub(super) fn reject_call(call: &ToolCall) -> ToolResult {
 pub(super) fn end_interrupted_calls(round: &mut Round, listener: &mut dyn ChatListener) {
     for call in &mut round.0 {
         if matches!(call.progress, CallProgress::Begun) && call.is_native {
-            // The provider only requests permission for a native call, and giving the permission
-            // again does no harm.
+            // A native call is decided again, because giving the provider the same permission twice
+            // does no harm.
             call.progress = CallProgress::Due;
         } else if matches!(call.progress, CallProgress::Begun) {
             let message = "The call was interrupted; whether it took effect is unknown";

@@ -91,8 +91,8 @@ fn measure_value(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
     }
 }
 
-/// Returns whether `text`, the member `name` of the object `members`, is encoded data. The object
-/// itself is the value of a member `key`.
+/// Returns whether `text`, the member `name` of the object `members`, is encoded data. `key` is the
+/// name of the member whose value is the object.
 fn is_encoded(members: &Map<String, Value>, key: &str, name: &str, text: &str) -> bool {
     let is_of_type = |kind: &str| members.get("type").is_some_and(|member| member == kind);
     match (key, name) {
@@ -131,7 +131,7 @@ fn weigh_char(character: char) -> u64 {
 
 /// Returns the approximate number of tokens of a text with this length. Uses the ratio of tokens to
 /// characters that the provider reported for the previous request, or one token for four characters
-/// if there is none.
+/// if the provider has reported none.
 pub(crate) fn estimate_tokens(bytes: u64, measured_request: Option<MeasuredRequest>) -> u64 {
     match measured_request {
         // The estimate is limited to between 1/16 token and one token per character, because no

@@ -282,8 +282,8 @@ impl ResponseBody {
         Ok(chunk)
     }
 
-    /// Returns the complete response of a stream. The arguments of its calls may be long JSON
-    /// texts.
+    /// Returns the complete response of a stream. Runs in the queue for long computations, because
+    /// the arguments of calls may be long JSON texts.
     async fn finish(&self, stream: Box<dyn TurnStream>) -> Result<TurnResponse, FailedAttempt> {
         let byte_count = self.max_bytes - self.remaining_bytes;
         let account = self.account();

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use super::BenchError;
 
-/// The argument that makes this program a language model that responds at once. The user's message
-/// is the number of tool calls before the answer.
+/// The command-line argument that makes this program run as a language model that responds at once.
+/// The user's message is the number of tool calls before the answer.
 pub(super) const ARGUMENT: &str = "--model";
 
 /// The model's answer.

@@ -2,11 +2,12 @@
 //!
 //! `cargo bench -p pillion --bench chat`
 //!
-//! The model, the sidecar and the load are one process each. The model has no thinking time, and
-//! the load consists of bare keep-alive connections of `hyper`. The sidecar runs with its defaults:
-//! every chat that calls tools is stored, and every call is in the call log. Both ways alternate,
-//! so that a busy moment of the machine affects both. The results are medians over the rounds, and
-//! differences and ratios of the two sides of each round.
+//! The model, the sidecar and the load generator are one process each. The model has no thinking
+//! time, and the load generator consists of bare keep-alive connections of `hyper`. The sidecar
+//! runs with its defaults: every chat that calls tools is stored, and every call is in the call
+//! log. Chats through the sidecar and equal requests to the model itself alternate, so that other
+//! load on the machine affects both. The results are medians over the rounds, and differences and
+//! ratios of the two measurements of each round.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -25,10 +26,10 @@ use tokio::runtime::Builder;
 
 type BenchError = Box<dyn Error + Send + Sync>;
 
-/// Number of chats of each way before the measurement.
+/// Number of warm-up chats, both through the sidecar and directly with the model.
 const WARM_UP: usize = 50;
 const ROUNDS: usize = 31;
-/// Number of chats of each way in a round.
+/// Number of chats in a round, both through the sidecar and directly with the model.
 const CHATS: usize = 20;
 /// Number of consecutive tool calls in a chat with calls.
 const CALLS: usize = 5;
@@ -61,7 +62,8 @@ fn main() -> Result<(), BenchError> {
     })
 }
 
-/// Measures chats with and without calls: the cost of a chat, and the cost of each round in it.
+/// Measures chats without and with calls: the time that the sidecar adds to a chat, and to each
+/// round of tool calls in a chat.
 async fn whole_chats(
     direct: &mut Caller,
     sidecar: &mut Caller,
@@ -139,7 +141,8 @@ async fn first_words(direct: &mut Caller, sidecar: &mut Caller) -> Result<(), Be
     Ok(())
 }
 
-/// Measurements of direct and of sidecar chats in microseconds, in pairs.
+/// Durations of direct chats and of chats through the sidecar, in microseconds. The entries with
+/// the same index belong to one round.
 #[derive(Default)]
 struct Sides {
     direct: Vec<f64>,

@@ -56,7 +56,7 @@ impl Caller {
     }
 
     /// Sends the same requests to the model directly, one after the other and with equal tool
-    /// results. This takes the time of the provider and a minimal client.
+    /// results. The duration is the time of the provider and of a minimal client.
     pub(super) async fn same_requests(&mut self, calls: usize) -> Result<(), BenchError> {
         let mut messages = vec![user(calls)];
         for _ in 0..calls {

@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 
 use super::BenchError;
 
-/// The token of the load over TCP.
+/// The access token of the load generator's requests over TCP.
 pub(super) const TOKEN: &str = "pillion-benchmark-token-0123456789abcdef";
 
 /// A running `pillion serve`, killed when dropped.
@@ -20,7 +20,8 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    /// Starts the sidecar with this configuration, in addition to sockets and store.
+    /// Starts the sidecar with the configuration `configured`, to which settings such as the
+    /// sockets and the store are added.
     pub(super) async fn start(configured: &str) -> Result<Self, BenchError> {
         let directory = tempfile::tempdir()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();

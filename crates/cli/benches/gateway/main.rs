@@ -3,11 +3,12 @@
 //! `cargo bench -p pillion --bench gateway`; add `-- --calls 1000000` to observe the memory over
 //! that many calls.
 //!
-//! The server, the sidecar and the load are one process each. The server only responds, and the
-//! load consists of bare keep-alive connections of `hyper`, so that the comparison includes as
-//! little else as possible. The sidecar runs with its defaults, with its call log in a file. All
-//! ways alternate, so that a busy moment of the machine affects each. The results are medians over
-//! the rounds, and ratios of the two sides of each round.
+//! The server, the sidecar and the load generator are one process each. The server only responds,
+//! and the load generator consists of bare keep-alive connections of `hyper`, so that the
+//! comparison includes as little else as possible. The sidecar runs with its defaults, with its
+//! call log in a file. The calls over each interface and the direct calls alternate, so that other
+//! load on the machine affects all of them. The results are medians over the rounds, and ratios to
+//! the direct calls of the same round.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -27,7 +28,7 @@ use tokio::task::JoinSet;
 
 type BenchError = Box<dyn Error + Send + Sync>;
 
-/// Number of calls of each way before the measurement.
+/// Number of warm-up calls over each interface ([`Way`]).
 const WARM_UP: usize = 500;
 const ROUNDS: usize = 31;
 /// Number of calls of a single caller in a round.
@@ -98,8 +99,8 @@ fn compare(runtime: &Runtime, server: &ServerProcess, gateway: &Gateway) -> Resu
     Ok(())
 }
 
-/// The measurements of one way: for each round, microseconds per call of wall-clock time and of the
-/// sidecar's CPU time.
+/// The measurements of one interface ([`Way`]): for each round, microseconds per call of wall-clock
+/// time and of the sidecar's CPU time.
 #[derive(Default)]
 struct Rounds {
     took: Vec<f64>,

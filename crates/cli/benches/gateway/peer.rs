@@ -16,7 +16,7 @@ use super::server::{RESULT, ServerProcess};
 
 const VERSION: &str = "2025-11-25";
 
-/// The way that a call takes to the server's tool.
+/// The interface over which a call reaches the server's tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Direct,

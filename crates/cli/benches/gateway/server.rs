@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::BenchError;
 
-/// The argument that makes this program the MCP server.
+/// The command-line argument that makes this program run as the MCP server.
 pub(super) const ARGUMENT: &str = "--serve";
 
 /// The text of the tool's result.

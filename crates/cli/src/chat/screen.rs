@@ -79,8 +79,8 @@ impl ChatScreen {
         Ok(())
     }
 
-    /// Writes a line to standard error, with invisible characters escaped and truncated to the
-    /// maximum length. A failure to write is ignored.
+    /// Writes a line to standard error, truncated to the maximum length and with invisible
+    /// characters escaped. A failure to write is ignored.
     pub(super) fn note(&mut self, line: &str) {
         if self.has_json_output {
             return;

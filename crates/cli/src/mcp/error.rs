@@ -61,7 +61,8 @@ impl McpCommandError {
         matches!(self, Self::Request { source, .. } if source.rpc_error().is_some())
     }
 
-    /// Adds the connection attempts to an error of connecting; leaves other errors unchanged.
+    /// Adds the connection attempts to the error of a failed connection; leaves other errors
+    /// unchanged.
     pub(super) fn with_steps(mut self, attempts: Vec<ProbeStep>) -> Self {
         if let Self::Request { steps, .. } = &mut self {
             *steps = attempts;

@@ -31,7 +31,8 @@ pub(super) struct ServerConnection {
     /// The terminal at which the user responds to the server's elicitations; `None` if there is no
     /// terminal.
     terminal: Option<Arc<Terminal>>,
-    /// Asks the user for authorization; `None` if the server cannot require it.
+    /// Asks the user for authorization; `None` if the server's configuration does not use the OAuth
+    /// authorization code grant, or if the user cannot be asked.
     browser: Option<Arc<BrowserPrompt>>,
     progress: Arc<ProgressDisplay>,
 }
@@ -271,7 +272,7 @@ impl ServerConnection {
         }
     }
 
-    /// Parses a result, or a part of it.
+    /// Parses a result of the server, or a part of the result.
     pub(super) fn parse<T: serde::de::DeserializeOwned>(
         &self,
         result: &RawValue,

@@ -25,7 +25,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ClientError`]: the deadline passed, the wait was interrupted, the connection broke, or
-    /// the response is larger than the limit.
+    /// the response is larger than the client's size limit.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, ClientError> {
         let read_outcome = self.reader.read(buffer);
         read_outcome.map_err(|error| self.settings.translate(error.into()))

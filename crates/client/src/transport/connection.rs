@@ -10,8 +10,8 @@ use ureq::unversioned::transport::{Buffers, LazyBuffers, NextTimeout, Transport}
 
 use super::InterruptHook;
 
-/// Maximum time between two calls of the interrupt hook. A signal usually ends a wait at once;
-/// this limit covers a signal that arrives just before the wait begins.
+/// Maximum time between two calls of the interrupt hook while a call waits. A signal usually ends
+/// the wait at once, but not if the signal arrives just before the wait begins.
 pub(super) const INTERRUPT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The error inside `ureq::Error::Io` when the interrupt hook ended a wait.

@@ -6,8 +6,8 @@ use crate::tool::ToolOrigin;
 
 /// The configuration of one model. Unknown keys, of which HAWKI's lists have many, are ignored.
 ///
-/// Use [`list_from_json`](Self::list_from_json) and the like for a list, and
-/// [`from_json`](Self::from_json) and the like for a single model.
+/// Use [`list_from_json`](Self::list_from_json) or a similar method for a list, and
+/// [`from_json`](Self::from_json) or a similar method for a single model.
 ///
 /// ```
 /// use pillion_core::capability::ModelConfig;

@@ -1,5 +1,5 @@
-//! Static checks of a composition: names, limits, and that every reference points to a step that
-//! has run before.
+//! Static checks of a composition: its names and limits, and whether every reference points to a
+//! step that runs earlier.
 
 use std::collections::HashSet;
 
@@ -118,8 +118,8 @@ impl<'a> CompositionCheck<'a> {
         Ok(())
     }
 
-    /// Checks the references that `for_each` visits, of a step at `path` that runs after
-    /// `preceding_steps`.
+    /// Checks the references that `for_each` visits. The references belong to the part of the
+    /// declaration at `path`, which is evaluated after `preceding_steps`.
     fn check_references(
         &self,
         path: &str,

@@ -47,7 +47,7 @@ pub struct MemoryCheckpoints {
     checkpoints: Mutex<HashMap<String, (Instant, StepCheckpoint)>>,
 }
 
-/// Maximum number of checkpoints.
+/// Maximum number of checkpoints in memory. Further checkpoints are rejected.
 const MAX_CHECKPOINTS: usize = 1_000;
 
 impl MemoryCheckpoints {

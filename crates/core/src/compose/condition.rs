@@ -27,7 +27,7 @@ pub(super) enum ComparisonOperator {
     AtLeast,
 }
 
-/// The valid keys, for error messages.
+/// The valid keys of a condition, as error messages list them.
 const CONDITION_KEYS: &str =
     "equals, not_equals, less, greater, at_most, at_least, in, exists, all, any and not";
 

@@ -1,4 +1,4 @@
-//! Parses declarations.
+//! Parses the declaration of a composed tool.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

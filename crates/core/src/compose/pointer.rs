@@ -61,12 +61,13 @@ impl Pointer {
         }
     }
 
-    /// Returns the first path segment after the source, if any.
+    /// Returns the first path segment after `/input` or `/steps/NAME`, if any.
     pub(super) fn first_segment(&self) -> Option<&str> {
         self.path.first().map(String::as_str)
     }
 
-    /// Returns the value at this pointer in `root`, which is the value of the pointer's source.
+    /// Returns the value at this pointer, if any. `root` is the value at which the pointer begins:
+    /// the arguments, or the value of a step.
     pub(super) fn find<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         self.path.iter().try_fold(root, |value, token| match value {
             Value::Object(members) => members.get(token),

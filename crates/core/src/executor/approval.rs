@@ -76,18 +76,18 @@ pub type SpendFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Se
 /// Decides on calls that need approval, or forwards them to a person who decides.
 ///
 /// The executor asks the approver only if the approval rules require an approval and the call's
-/// context contains no decision. The approver may wait for a decision: the time that
+/// context contains no decision. An approver can wait for a decision: the time that
 /// [`decide`](Self::decide) takes counts toward no deadline, except for work that the approver
-/// [counts](DecisionClock::count). Or the approver stores the request and returns
-/// [`Decision::Undecided`]; a later call with the same id then gets the decision. All other methods
-/// of the approver end at the call's deadline.
+/// [counts](DecisionClock::count). An approver can instead store the request and return
+/// [`Decision::Undecided`]; a later call with the same id then gets the decision. For all other
+/// methods of the approver, the executor waits at most until the call's deadline.
 pub trait Approver: Send + Sync + 'static {
     /// Decides on a request. A failure ends the call with that failure; the tool does not run.
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
 
     /// Returns the recorded call that already waits for this decision, if any; the new call then
-    /// continues that record instead of adding one. The executor calls this again after an
-    /// undecided request: if the returned call is not the new call, the new call is recorded as
+    /// continues that record instead of adding one. After an undecided request, the executor calls
+    /// this method again: if the returned call is not the new call, the new call is recorded as
     /// `error`. The default implementation returns `None`.
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
         let _ = request;
@@ -244,8 +244,8 @@ async fn decide(
         approver.decide(request.clone()).await
     };
     if let (true, Some(entry)) = (is_undecided(&decision_outcome), entry) {
-        // The record may stay pending only if the open approval names it: otherwise nothing would
-        // ever complete the record.
+        // The record may stay pending only if the open approval names the record: otherwise nothing
+        // would ever complete the record.
         let waiting_call = approver.waiting_call(request).await?;
         entry.set_waiting(waiting_call == Some(entry.id()));
     }

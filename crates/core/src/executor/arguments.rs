@@ -27,7 +27,8 @@ const MAX_MISSPELLED_ARGUMENTS: usize = 8;
 /// Parsed arguments that are not validated against the schema yet.
 pub(super) struct ParsedArguments {
     pub(super) arguments: JsonObject,
-    /// Whether a model has encoded the arguments in another way than the provider's API requires.
+    /// Whether a model encoded the arguments in a form other than the one that the provider's API
+    /// requires.
     pub(super) is_repaired: bool,
 }
 
@@ -119,8 +120,8 @@ impl ArgumentChecks {
         Self { queue }
     }
 
-    /// Returns a value that has the limits of another configuration, but shares this value's queue
-    /// of checks.
+    /// Sets the limits to those of another configuration. The returned value shares the queue of
+    /// this value.
     pub(super) fn reconfigured(&self, config: &ExecutorConfig) -> Self {
         self.queue.set_bounds(bounds(config));
         let queue = Arc::clone(&self.queue);

@@ -289,8 +289,8 @@ impl Drop for SharedRun<'_> {
     }
 }
 
-/// Copies a cached result, marks the copy as cached, and reduces its `ttlMs` by its age. Reserves the
-/// memory for the copy first.
+/// Copies a cached result, marks the copy as cached, and subtracts the result's age from the copy's
+/// `ttlMs`. Reserves the memory for the copy first.
 async fn copy_cached(output: &ToolOutput, age: Duration, reservation: &Reservation) -> ToolOutput {
     reservation.extend(output::size(output)).await;
     let mut output = output.clone().with_metadata("cached", json!(true));

@@ -115,7 +115,8 @@ impl ExecutorConfig {
         }
     }
 
-    /// Returns the smallest limit that applies to every server and to local tools.
+    /// Returns the smallest of three limits of concurrent calls: of one source, of local tools, and
+    /// of all sources together. Ignores the limits of individual servers and tools.
     pub(super) fn max_concurrent_calls(&self) -> NonZeroUsize {
         let local_limit = self.max_concurrent_local.unwrap_or(self.max_concurrent);
         let source_limit = self.max_concurrent.min(local_limit);

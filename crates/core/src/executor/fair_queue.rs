@@ -1,5 +1,5 @@
 //! Decides which call runs next. The number of concurrent calls is limited in total, for each MCP
-//! server, for local tools, and for some individual tools. Queued calls get permits by turns:
+//! server, for local tools, and for some individual tools. Queued calls get permits in turn:
 //! servers take turns, and the users of each server take turns.
 
 mod bounds;
@@ -24,7 +24,7 @@ const QUEUE_FULL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Gives permits to calls that may run, and queues the other calls.
 ///
-/// Each MCP server has its own limit, and local tools have one, too, so that a slow server delays
+/// Each MCP server has its own limit, and all local tools share one, so that a slow server delays
 /// only its own calls. Users take turns: even a user with a thousand queued calls delays a call of
 /// another user by only one call per server.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct FairQueue {
     state: Mutex<State>,
 }
 
-/// The source of tools, which share a concurrency limit: an MCP server, or the local tools.
+/// A source of tools that share a concurrency limit: an MCP server, or the local tools.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) enum ToolSource {
     /// Tools that belong to no MCP server.

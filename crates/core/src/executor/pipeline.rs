@@ -43,7 +43,8 @@ use crate::tool::{
 /// Maximum length of an unknown tool name in an error message, in characters.
 const MAX_NAME_CHARS: usize = 128;
 
-/// The approver's approval that a call uses up when it runs, if any.
+/// The approver that approved a call, and the approved request. The call uses up this approval when
+/// it runs.
 type GrantedApproval<'a> = (&'a dyn Approver, &'a ApprovalRequest);
 
 /// A call that may run.
@@ -143,8 +144,8 @@ impl Executor {
             open_call.record_edited(&arguments);
         }
         let request = grant.as_ref().and_then(|grant| grant.request.as_deref());
-        // The connection is removed, because the user may have removed the credential while the
-        // approver decided. The tool reads the credential again.
+        // The connection of the acting identity is removed, because the user may have removed the
+        // credential while the approver decided. The tool reads the credential again.
         if let (Some(acting_identity), Some(_)) = (&mut context.acting_identity, request) {
             acting_identity.connection = None;
         }

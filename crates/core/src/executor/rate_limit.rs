@@ -242,7 +242,7 @@ impl RateLimiter {
 
 impl RateLimitCounts {
     /// Drops calls that no window contains any more. If the ledger is still too large, drops the
-    /// entries that were used longest ago.
+    /// least recently used entries.
     fn sweep(&mut self, now: Instant) {
         self.admissions_since_sweep = 0;
         self.times.retain(|_, times| !times.is_expired(now));

@@ -49,8 +49,8 @@ pub trait Observer: Send + Sync + 'static {
     );
 
     /// Called when the tool of the call is about to run: the call is valid, approved, and has a
-    /// permit. Not called for a call that fails before that, or whose result comes from the cache
-    /// or the gate. The default implementation does nothing.
+    /// permit. Not called for a call that fails earlier, or whose result comes from the cache or
+    /// the gate. The default implementation does nothing.
     fn on_running(
         &self,
         call: &ObservedCall<'_>,
@@ -176,8 +176,8 @@ impl<'a> OpenCall<'a> {
         *self.deadline.insert(TokioInstant::now() + remaining_time)
     }
 
-    /// Returns the latest time for the response of the call. The first use, when the call has a
-    /// result, fixes this time.
+    /// Returns the latest time for the response of the call. The first call of this method, once
+    /// the call has a result, determines the time.
     pub(super) fn response_deadline(&mut self) -> TokioInstant {
         let now = TokioInstant::now();
         // After a wait for a person, the deadline may be in the past, so the current time counts

@@ -23,8 +23,8 @@ const MIN_SHARED_BYTES: usize = 4 * 1024;
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The memory that a call has reserved for its result. Released when dropped, unless
-/// [handed over](Self::hand_over) to the client's response.
+/// The memory that a call has reserved for its result. Dropping this value releases the memory,
+/// unless the memory was [handed over](Self::hand_over) to the client's response.
 pub(super) struct Reservation {
     memory: Option<ResultMemory>,
     deadline: Instant,

@@ -55,15 +55,15 @@ impl ResourceChanges {
 
     fn notify(&self, change: impl FnOnce() -> ResourceChange) {
         if self.has_listeners() {
-            // The send fails if the last listener is gone, which is fine.
+            // The send fails if the last listener was dropped in the meantime, which is fine.
             let _ = self.0.send(change());
         }
     }
 }
 
 impl ChangeListener {
-    /// Returns the next change; `None` when the notifier is gone. Cancel-safe: dropping the future
-    /// loses nothing.
+    /// Returns the next change; `None` once the [`ResourceChanges`] was dropped. Cancel-safe:
+    /// dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<ResourceChange> {
         match self.0.recv().await {
             Ok(change) => Some(change),

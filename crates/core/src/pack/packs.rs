@@ -27,8 +27,8 @@ pub struct PackContents {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
-    /// The name of the pack is empty or too long, begins with another character than a letter, or
-    /// contains a character other than lowercase letters, digits and `_`.
+    /// The name of the pack is empty or too long, does not begin with a letter, or contains a
+    /// character other than lowercase letters, digits and `_`.
     #[error(
         "invalid pack name '{0}': use lowercase letters, digits and '_', starting with a letter"
     )]
@@ -162,8 +162,8 @@ impl Packs {
         Ok(tools)
     }
 
-    /// Returns the packs of which a caller may use a tool, because resources and streams belong to
-    /// the tools of their pack. Packs without tools are available to all callers.
+    /// Returns the packs that a caller may see: those with at least one tool for which `admits`
+    /// returns `true`, and those without tools.
     #[must_use]
     pub fn filter_by_tool(&self, admits: impl Fn(&ToolName) -> bool) -> Self {
         let is_admitted =

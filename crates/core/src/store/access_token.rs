@@ -42,7 +42,7 @@ pub trait AccessTokenStore: Send + Sync {
     /// The store cannot be read.
     async fn access_tokens(&self) -> Result<Vec<AccessToken>, StoreError>;
 
-    /// Records that a token was used. Does nothing if the token is gone.
+    /// Records that a token was used. Does nothing if the token no longer exists.
     ///
     /// # Errors
     /// The store cannot be written.

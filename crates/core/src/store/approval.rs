@@ -66,7 +66,8 @@ pub struct ApprovalRecord {
     pub arguments: String,
     /// The user on whose behalf the call runs.
     pub user: Option<String>,
-    /// Whether the principal may act for the user. If not, the principal merely claims the user.
+    /// Whether the principal may act for the user. If not, the user is an unverified claim of the
+    /// principal.
     pub user_is_verified: bool,
     /// The authenticated principal that makes the call.
     pub principal: Option<String>,

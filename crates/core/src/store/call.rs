@@ -103,7 +103,8 @@ pub struct ToolCallRecord {
     pub tool: String,
     /// The user on whose behalf the call runs.
     pub user: Option<String>,
-    /// Whether the principal may act for the user. If not, the principal merely claims the user.
+    /// Whether the principal may act for the user. If not, the user is an unverified claim of the
+    /// principal.
     pub user_is_verified: bool,
     /// The authenticated principal that made the call, if the interface authenticates its callers.
     pub principal: Option<String>,

@@ -17,10 +17,10 @@ pub trait CallLog: Send + Sync {
     /// unknown whether the write succeeded: the same record can be sent again.
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
-    /// Stores a call like [`record_call`](Self::record_call). Only for a call that waits for no
-    /// approval and whose id no other process or task uses. This method can be much faster, because
-    /// the store need not compare the record with another record. Use the same method for all
-    /// records of a call.
+    /// Stores a call like [`record_call`](Self::record_call). Callers may use this method only for
+    /// a call that waits for no approval and whose id no other process or task uses, and must use
+    /// the same method for all records of a call. This method can be much faster, because the store
+    /// need not compare the record with another record.
     ///
     /// # Errors
     /// `unavailable` if it is unknown whether the write succeeded: the same record can be sent

@@ -7,7 +7,7 @@ use super::{CallId, CallStatus, Timestamp};
 pub struct CallFilter {
     /// Only calls of tools of the MCP server with this name.
     pub server: Option<String>,
-    /// The name of the tool.
+    /// Only calls of the tool with this name.
     pub tool: Option<String>,
     /// Only calls that run on behalf of this user.
     pub user: Option<String>,

@@ -73,7 +73,7 @@ pub trait ChatStore: Send + Sync {
     /// revision.
     ///
     /// # Errors
-    /// `conflict` if the stored chat is not at the preceding revision, or is gone.
+    /// `conflict` if the stored chat is not at the preceding revision, or no longer exists.
     async fn replace_chat(&self, chat: &ChatRecord) -> Result<(), StoreError>;
 
     /// Returns at most `limit` chats of the owner, most recently changed first.
@@ -107,7 +107,7 @@ pub trait ChatStore: Send + Sync {
     /// `not_found` if there is no such chat.
     async fn remove_chat(&self, owner: &str, id: &str) -> Result<(), StoreError>;
 
-    /// Removes a chat at a known revision. Succeeds if the chat is already gone.
+    /// Removes a chat at a known revision. Succeeds if the chat no longer exists.
     ///
     /// # Errors
     /// `conflict` if the chat has another revision, because another process has changed the chat.

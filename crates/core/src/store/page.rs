@@ -29,7 +29,7 @@ impl fmt::Display for Cursor {
 pub struct PageRequest {
     /// The position after which the page begins; `None` for the first page.
     pub after: Option<Cursor>,
-    /// Maximum number of records, 1 to 1,000. Values outside are clamped.
+    /// Maximum number of records, 1 to 1,000. Values outside this range are clamped.
     pub limit: u32,
     /// Maximum size of the JSON and error messages of the page's records, in bytes. A record that
     /// is larger than this maximum is alone on its page. No maximum by default.
@@ -59,7 +59,7 @@ impl PageRequest {
         }
     }
 
-    /// Returns the limit, clamped to 1 to 1,000.
+    /// Returns [`limit`](Self::limit), clamped to the range 1 to 1,000.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.limit.clamp(1, Self::MAX_LIMIT)

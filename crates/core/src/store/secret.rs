@@ -65,7 +65,7 @@ pub struct SecretId {
 pub struct SealedSecret {
     /// The id of the key with which the secret is encrypted.
     pub key_id: String,
-    /// Everything except the key that is needed to decrypt the secret.
+    /// Everything that is needed to decrypt the secret, except the key.
     pub sealed: Vec<u8>,
 }
 

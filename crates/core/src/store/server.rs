@@ -52,7 +52,7 @@ pub trait ServerStore: Send + Sync {
         records: RecordOwner,
     ) -> Result<(), StoreError>;
 
-    /// Records that a connection was established. Does nothing if the server is gone.
+    /// Records that a connection was established. Does nothing if the server no longer exists.
     ///
     /// # Errors
     /// The store cannot be written.

@@ -69,8 +69,8 @@ pub struct CallContext {
     pub approval_id: Option<String>,
     /// Options of the approval that the call may need.
     pub approval: ApprovalRequestOptions,
-    /// Whether a model has written the arguments. Where the tool's schema shows what the model
-    /// meant, arguments that do not match the schema are repaired
+    /// Whether a model has written the arguments. If so, the executor repairs arguments that do not
+    /// match the tool's schema, where the schema shows what the model meant
     /// ([`ToolResult::REPAIRED_ARGUMENTS`](super::ToolResult::REPAIRED_ARGUMENTS)).
     pub is_by_model: bool,
     /// Further data of the application, for its tools.
@@ -80,7 +80,7 @@ pub struct CallContext {
     /// The memory for the call's result, if the interface limits that memory. `None` for nested
     /// calls, because only results that the caller gets are counted.
     pub result_memory: Option<ResultMemory>,
-    /// The trace of the call. Tools of MCP servers forward it to their server.
+    /// The trace of the call. Tools of MCP servers forward the trace context to their server.
     pub trace: Option<TraceContext>,
 }
 

@@ -14,7 +14,7 @@ pub enum ErrorCode {
     /// The arguments, the request or its JSON are invalid; repeating the call unchanged fails
     /// again.
     InvalidInput,
-    /// There is no tool, or other object, with that name.
+    /// No tool, or other object, has the requested name.
     NotFound,
     /// A cooldown or rate limit applies; `retry_after` contains the number of seconds to wait.
     RateLimited,

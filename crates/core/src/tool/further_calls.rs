@@ -17,8 +17,8 @@ pub trait NestedCallRunner: Send + Sync + 'static {
     fn run(&self, call: ToolCall, context: CallContext, is_granted: bool) -> NestedCallFuture;
 }
 
-/// Lets a running tool call other tools as part of its own call: on behalf of the same caller,
-/// within the same deadline, and as children of its call-log record.
+/// Allows a running tool to call other tools as part of its own call: on behalf of the same caller,
+/// within the same deadline, and as children of that call in the call log.
 #[derive(Clone)]
 pub struct FurtherCalls(Arc<dyn NestedCallRunner>);
 
@@ -54,9 +54,9 @@ pub struct Nesting {
     pub parent: Option<CallId>,
     /// Number of ancestors of this call.
     pub depth: usize,
-    /// Whether the call may use a tool that its caller may not use.
+    /// Whether the nested call may use a tool that its caller may not call directly.
     pub is_granted: bool,
-    /// Number of nested calls of the outermost call so far, at all levels.
+    /// Number of nested calls that the outermost call has made, at all levels.
     call_count: Arc<AtomicUsize>,
     /// The pausable clocks of all ancestors of this call.
     ancestor_clocks: Vec<Arc<PausableClock>>,
@@ -96,7 +96,8 @@ impl Nesting {
         &self.ancestor_clocks
     }
 
-    /// Counts this call, and returns the number of nested calls so far.
+    /// Counts this call, and returns the number of nested calls of the outermost call, including
+    /// this call.
     pub(crate) fn count(&self) -> usize {
         self.call_count.fetch_add(1, Ordering::Relaxed) + 1
     }

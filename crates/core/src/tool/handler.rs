@@ -49,16 +49,16 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// Returns whether lists show the tool. A tool that is not offered cannot run, because
-    /// something that it needs is missing; a call returns an error that names what is missing. Must
-    /// not change while the tool is registered. Default: `true`.
+    /// something that it needs is missing; a call returns an error that names what is missing. The
+    /// returned value must not change while the tool is registered. Default: `true`.
     fn is_offered(&self) -> bool {
         true
     }
 
     /// Returns the tool's own approval policy, for example from the configuration of its MCP
     /// server. The executor's rules for the tool or its server take precedence over this policy,
-    /// and this policy takes precedence over the executor's default. Must not change while the tool
-    /// is registered. Default: `None`.
+    /// and this policy takes precedence over the executor's default. The returned policy must not
+    /// change while the tool is registered. Default: `None`.
     fn approval_policy(&self) -> Option<ApprovalPolicy> {
         None
     }
@@ -94,9 +94,8 @@ pub trait Tool: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Returns whether an approver may change the arguments of a call. Returns `false` if, for
-    /// example, a model provider, and not this tool, runs the call with the original arguments.
-    /// Default: `true`.
+    /// Returns whether an approver may change the arguments of a call. For example, returns `false`
+    /// if a model provider runs the call itself, with the original arguments. Default: `true`.
     fn accepts_edited_arguments(&self) -> bool {
         true
     }

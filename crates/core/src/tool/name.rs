@@ -90,7 +90,8 @@ impl ToolName {
     }
 
     /// Returns the name for providers that accept at most 64 characters, such as OpenAI: this name,
-    /// or the beginning of this name and its hash. A registry also finds a tool by this short name.
+    /// or, if this name is longer, the beginning of this name and a hash of the whole name. A
+    /// registry also finds a tool by its short name.
     ///
     /// ```
     /// use pillion_core::tool::ToolName;

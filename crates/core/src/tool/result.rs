@@ -95,9 +95,9 @@ impl ToolResult {
         (self.success || !repeats_error).then_some(reading)
     }
 
-    /// Returns the text for the model: what it [reads](Self::reading) of the result, or `Error: `
-    /// and the error message. [`to_message_format`](Self::to_message_format) returns the whole
-    /// message instead.
+    /// Returns the text for the model: what the model [reads](Self::reading) of the result, or
+    /// `Error: ` and the error message. [`to_message_format`](Self::to_message_format) returns the
+    /// whole message instead.
     ///
     /// ```
     /// use pillion_core::tool::{ErrorCode, ToolResult};
@@ -149,7 +149,7 @@ impl ToolResult {
 
     /// Returns the note that tells the model with which arguments the call ran; `None` unless an
     /// approver changed the arguments. [`to_message`](Self::to_message) and
-    /// [`content`](Self::content) end with it.
+    /// [`content`](Self::content) end with this note.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let arguments = self.metadata.get(Self::APPROVED_ARGUMENTS)?;

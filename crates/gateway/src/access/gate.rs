@@ -96,8 +96,8 @@ impl AccessGate {
         self.tokens.check(token).await
     }
 
-    /// Returns a check of whether a request's token is still valid, with which the request's
-    /// streams end when the token becomes invalid. `grant` is the permission with which
+    /// Returns the check by which the response streams of `request` detect that the request's token
+    /// has become invalid. `grant` is the permission with which
     /// [`check_request`](Self::check_request) admitted the request.
     pub fn token_validity(
         request: &Parts,

@@ -93,9 +93,9 @@ pub struct AccessGrant {
     pub tools: AllowedTools,
 }
 
-/// The users on whose behalf the holder of a token may act, for example with their credentials for
-/// MCP servers and within their limits. Independently of this, a request may name any user in its
-/// records, unless the token is for a single user.
+/// The users on whose behalf the holder of a token may act, for example with the users' credentials
+/// for MCP servers and within the users' limits. Unless the token is for a single user, a request
+/// may also name any other user, who is recorded as unverified.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Users {
     /// The holder may not act on behalf of any user.

@@ -65,8 +65,8 @@ impl fmt::Debug for TokenValidity {
     }
 }
 
-/// Interval of heartbeats on an idle event stream. They detect a disconnected client, and prevent
-/// proxies from closing the connection.
+/// Interval of heartbeats on an idle event stream. Heartbeats detect a disconnected client, and
+/// prevent proxies from closing the connection.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Adds heartbeats to an event stream, and ends the stream when the token of its request is no
@@ -88,8 +88,8 @@ impl Heartbeat {
     }
 
     /// Returns the next event, or a heartbeat if there is no event within the heartbeat interval;
-    /// `None` at the end of the stream. Checks the token once in each interval. `event` must be
-    /// cancellation-safe.
+    /// `None` at the end of the stream, or if the token is no longer valid. Checks the token once
+    /// in each interval. `event` must be cancellation-safe.
     pub async fn next_event_or_heartbeat(
         &mut self,
         event: impl Future<Output = Option<Bytes>>,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// Why arguments cannot be changed as requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    /// A redacted member has another value than the redacted value that the approver was shown.
+    /// A redacted member has a value other than the redacted value that the approver was shown.
     #[error(
         "'{pointer}' is redacted: repeat the shown value to keep the call's own value, or leave the \
          member out"
@@ -25,9 +25,9 @@ pub enum EditError {
 /// Checks arguments that an approver sets in place of the `shown_arguments`.
 ///
 /// # Errors
-/// [`EditError::Redacted`]: a redacted member of an object has another value than the shown one, or
-/// a list that contains redacted members has changed. Such a list must stay unchanged, because its
-/// items have no names.
+/// [`EditError::Redacted`]: a redacted member of an object has a value other than the shown one, or
+/// a list that contains redacted members has changed. A list with redacted members must stay
+/// unchanged, because its items have no names.
 pub fn check_edit(
     redaction: &Redaction,
     shown_arguments: &Value,
@@ -81,9 +81,9 @@ fn check_value(
     }
 }
 
-/// Returns the arguments with which the call runs: those of `edited_text`, in which each redacted
-/// value of `shown_text` is replaced by the call's own value. Returns `None` if one of the texts is
-/// not JSON.
+/// Returns the arguments with which the call runs: the arguments `edited`, in which each value that
+/// is the same as in `shown` is replaced by the call's own value in `original`. Returns `None` if
+/// `shown` or `edited` is not a JSON object.
 pub(super) fn apply(original: &JsonObject, shown: &str, edited: &str) -> Option<JsonObject> {
     let shown_members: JsonObject = serde_json::from_str(shown).ok()?;
     let edited_members: JsonObject = serde_json::from_str(edited).ok()?;

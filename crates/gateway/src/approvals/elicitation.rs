@@ -140,7 +140,7 @@ fn describe_caller(context: &CallContext) -> String {
 
 /// Returns the forwarded parameters to show in the elicitation message. Omits the capabilities that
 /// the MCP specification defines and that contain no data. Every client that supports elicitation
-/// declares some of these capabilities, and the approval's id already covers them.
+/// declares some of these capabilities, and the hash of the approved call covers them.
 fn remove_usual_members(forwarded_params: &Value) -> Option<Value> {
     const USUAL_CAPABILITIES: [(&str, &str); 8] = [
         ("roots", "{}"),

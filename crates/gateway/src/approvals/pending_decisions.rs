@@ -41,8 +41,8 @@ pub struct PendingDecisions {
 #[derive(Debug)]
 struct ApprovalPoll {
     outcome: watch::Sender<Option<PollOutcome>>,
-    /// Notified when a request of this process has decided, so that the task reads the store at
-    /// once.
+    /// Notified when a request of this process has decided the approval, so that the task reads the
+    /// store at once.
     wake_signal: Notify,
 }
 
@@ -89,7 +89,8 @@ impl PendingDecisions {
         self.waiting_callers.set_limits(limits);
     }
 
-    /// Returns a permit for another waiting caller of `principal`, or `None` at the limit.
+    /// Returns a permit for another waiting caller of `principal`, or `None` if the principal
+    /// already has the maximum number of waiting callers.
     pub(super) fn try_acquire_permit(&self, principal: Option<&str>) -> Option<Charge> {
         self.waiting_callers
             .charge(principal, Usage::for_request(0))

@@ -311,11 +311,11 @@ impl ClientLink {
         text.map(|text| sha256_hex(&text))
     }
 
-    /// Returns what an upstream server gets from the client in addition to the tool's name and
-    /// arguments, if the call needs approval: all parameters except `_meta`, the client's
-    /// capabilities, and its log level. `_meta` is not forwarded with such a call, because clients
-    /// put values into `_meta` that differ for each request, so that no repeated call would match
-    /// the approval.
+    /// Returns what an upstream server gets from the client with a call that needs approval, in
+    /// addition to the tool's name and arguments: the client's capabilities, the request's log
+    /// level, and all parameters of the request except `_meta`. The client's own `_meta` is not
+    /// forwarded with a call that needs approval, because clients put values into `_meta` that
+    /// differ for each request, so that no repeated call would match the approval.
     ///
     /// # Errors
     /// `invalid_input` if an object has two members of one name: a person would see one of them,
@@ -443,8 +443,8 @@ fn parse_trace(meta: &Members) -> Option<TraceContext> {
     TraceContext::parse(&parent?, state.as_deref())
 }
 
-/// Returns `_meta` without the trace context, or `None` if `_meta` has no other members. Members of
-/// `_meta` whose text differs from the trace context remain.
+/// Returns `_meta` without the members of the trace context, or `None` if `_meta` has no other
+/// members. A `traceparent` or `tracestate` whose text differs from that in `trace` remains.
 fn remove_trace(meta: &RawValue, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
     let mut meta: Members = serde_json::from_str(meta.get()).ok()?;
     for (key, value) in trace.map(TraceContext::to_meta).into_iter().flatten() {

@@ -13,17 +13,17 @@ use super::objects;
 use crate::accounts::json_memory;
 use crate::client_text::truncate_input;
 
-/// The message is not JSON (JSON-RPC 2.0, section 5.1).
+/// The error code for a message that is not JSON (JSON-RPC 2.0, section 5.1).
 pub const PARSE_ERROR: i64 = -32700;
-/// The message is not a request (JSON-RPC 2.0, section 5.1).
+/// The error code for a message that is not a request (JSON-RPC 2.0, section 5.1).
 pub const INVALID_REQUEST: i64 = -32600;
-/// The method does not exist (JSON-RPC 2.0, section 5.1).
+/// The error code for a method that does not exist (JSON-RPC 2.0, section 5.1).
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// The parameters are invalid (JSON-RPC 2.0, section 5.1).
+/// The error code for invalid parameters (JSON-RPC 2.0, section 5.1).
 pub const INVALID_PARAMS: i64 = -32602;
-/// A header differs from the message's body (MCP 2026-07-28).
+/// The error code for a header that differs from the message's body (MCP 2026-07-28).
 pub const HEADER_MISMATCH: i64 = -32020;
-/// The sidecar failed (JSON-RPC 2.0, section 5.1).
+/// The error code for an internal failure of the sidecar (JSON-RPC 2.0, section 5.1).
 pub const INTERNAL_ERROR: i64 = -32603;
 
 /// The key of the protocol revision in `_meta` (MCP 2026-07-28).
@@ -280,7 +280,7 @@ pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
     to_raw_value(value).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
 }
 
-/// Returns a result with a list, whose entries stay unchanged.
+/// Returns a result with the list `entries` as the member `key`. The entries stay unchanged.
 pub fn raw_list(key: &'static str, entries: &[impl Serialize]) -> Result<Box<RawValue>, RpcError> {
     raw(&IndexMap::from([(key, entries)]))
 }

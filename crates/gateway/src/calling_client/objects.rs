@@ -1,4 +1,4 @@
-//! Tolerates two other values where MCP requires an object. `[]` is read as `{}`, and `null` as a
+//! Accepts `[]` and `null` where MCP requires an object: `[]` is read as `{}`, and `null` as a
 //! missing value. PHP encodes an empty map as `[]`, and many libraries write `null` for a missing
 //! member.
 //!

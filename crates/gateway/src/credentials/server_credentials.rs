@@ -70,7 +70,7 @@ impl Credentials {
         }
     }
 
-    /// Returns the authentication of requests.
+    /// Returns the authentication for requests to the server.
     pub fn authentication(&self) -> Result<Authentication, CredentialError> {
         const AUTHENTICATION_KEY: &str = "authentication";
         let Some(value) = self.0.get(AUTHENTICATION_KEY) else {
@@ -103,7 +103,8 @@ impl Credentials {
         Err(CredentialError::invalid(AUTHENTICATION_KEY, problem))
     }
 
-    /// Returns the entries of an object with string values.
+    /// Returns the names and values in the object under `key`, such as `headers`; empty without
+    /// this key. All values of the object must be strings.
     pub fn secret_entries(
         &self,
         key: &str,

@@ -15,7 +15,8 @@ use super::CredentialError;
 use super::server_credentials::Credentials;
 use super::tokens::{Account, TokenOwner, TokenStores};
 
-/// The vault with the users' credentials. Cheap to clone; all clones use a new vault at once.
+/// The vault with the users' credentials. Cheap to clone; a new vault applies to all clones at
+/// once.
 #[derive(Clone, Default)]
 pub struct UserCredentials {
     vault: Arc<RwLock<Option<Arc<Vault>>>>,
@@ -169,7 +170,8 @@ impl UserCredentials {
         self.tokens.close(is_user_owned).await;
     }
 
-    /// Returns the user's credential for the server `server`; `None` without a vault.
+    /// Returns the user's credential for the server `server`; `None` if the user has none, or
+    /// without a vault.
     pub(crate) async fn get(
         &self,
         server: &str,

@@ -90,7 +90,8 @@ impl Listener {
         !is_about_call || self.only_user.is_none() || self.only_user == event.verified_user
     }
 
-    /// Waits for the next events, serialized; returns `None` at the end. Cancel-safe.
+    /// Waits for the next events, and returns them serialized; `None` after the bus was closed.
+    /// Cancel-safe.
     pub async fn next(&mut self) -> Option<Bytes> {
         if let Some(first_message) = self.first_message.take() {
             return Some(first_message);

@@ -69,9 +69,9 @@ impl LatencyHistogram {
         Duration::from_micros(self.total_micros.load(Ordering::Relaxed)).as_secs_f64()
     }
 
-    /// Estimates a percentile (0 to 1), in seconds; `None` without durations. The estimate differs
-    /// by at most a third from a true duration of more than 0.1 ms. A duration above the last bound
-    /// counts as the longest recorded duration.
+    /// Estimates the percentile `fraction` (0 to 1), in seconds; `None` without durations. The
+    /// estimate differs by at most a third from a true duration of more than 0.1 ms. A duration
+    /// above the last bound counts as the longest recorded duration.
     #[must_use]
     pub fn percentile(&self, fraction: f64) -> Option<f64> {
         let counts: Vec<u64> = self.buckets.iter().flatten().map(load_count).collect();

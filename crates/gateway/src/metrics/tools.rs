@@ -68,7 +68,7 @@ impl ToolStats {
         Outcome::OUTCOME_NAMES.iter().copied().zip(counts)
     }
 
-    /// Returns the number of finished calls, and of those the number of failed calls.
+    /// Returns the number of finished calls, and the number of failed calls among them.
     #[must_use]
     pub fn calls_and_failures(&self) -> (u64, u64) {
         let mut outcomes = self.outcomes();
@@ -101,8 +101,8 @@ impl ToolMetrics {
     }
 
     /// Records, for each MCP server by label, whether it lists the same tools for all users. The
-    /// tool names of a server that lists its tools for each user are private to the users, so the
-    /// calls of all tools of such a server are counted together. Records of servers that are not in
+    /// tool names of a server that lists its tools for each user are private to the users, so all
+    /// calls to that server are counted under one name. Records of servers that are not in
     /// `servers` stay.
     pub fn record_servers(&self, servers: impl IntoIterator<Item = (String, bool)>) {
         let mut per_user_servers = self.per_user_servers.write();

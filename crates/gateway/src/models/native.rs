@@ -19,7 +19,7 @@ use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
 use super::Model;
 use pillion_config::{McpServerSection, native_url};
 
-/// A server that the model's provider calls directly, according to the configuration.
+/// A configured MCP server that the model's provider calls directly.
 #[derive(Debug, Clone)]
 pub(super) struct NativeEndpoint {
     server: NativeMcpServer,

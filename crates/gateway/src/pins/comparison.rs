@@ -184,8 +184,8 @@ impl PinComparison<'_> {
     }
 }
 
-/// Returns the pins of the owner, and each definition with the tool's previous name, if the tool
-/// was renamed.
+/// Returns the pins of the owner, and the definitions. A definition of a tool that was renamed is
+/// paired with the tool's previous name, any other definition with `None`.
 async fn find_predecessors(
     owner: PinOwner<'_>,
     pins: Vec<ToolPin>,

@@ -67,8 +67,8 @@ impl Renames {
         }
     }
 
-    /// Returns the pinned name of the tool that this new tool was, or may have been, before it was
-    /// renamed.
+    /// Returns the previous name of this new tool if the tool is, or may be, a renamed form of a
+    /// pinned tool.
     pub(super) fn find_predecessor(&mut self, definition: &Definition) -> Option<&str> {
         if self.removed_tools.is_empty() {
             return None;

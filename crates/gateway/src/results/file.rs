@@ -65,8 +65,8 @@ impl FileRange {
     }
 }
 
-/// Returns the content of a result and its media type: a string as text, any other value as JSON,
-/// together with `data` if present.
+/// Returns the content of a result and its media type. Without `data`, a string is stored as text,
+/// and any other value as JSON. With `data`, the content is a JSON object with `result` and `data`.
 pub(super) fn serialize_content(output: &ToolOutput) -> (Vec<u8>, &'static str) {
     const JSON_MEDIA_TYPE: &str = "application/json";
     match (&output.result, &output.data) {

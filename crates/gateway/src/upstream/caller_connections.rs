@@ -121,8 +121,8 @@ impl CallerConnections {
         self.remove(&mut self.users.lock(), user, None);
     }
 
-    /// Closes a user's connection after its running calls. Token stores of other credential
-    /// versions than `current_version` save no more OAuth tokens.
+    /// Closes a user's connection after its running calls. The user's token stores for this server
+    /// save no more OAuth tokens, except those of the credential version `current_version`.
     fn remove(
         &self,
         users: &mut HashMap<String, UserConnection>,
@@ -392,8 +392,9 @@ impl UpstreamConnection {
         }
     }
 
-    /// Runs `forwarding`, which forwards a request to the server. Until it ends, messages that the
-    /// server initiates are sent to the client at `link`, or to no client if `link` is `None`.
+    /// Runs `forwarding`, which forwards a request to the server. Until `forwarding` ends, messages
+    /// that the server initiates are sent to the client at `link`, or to no client if `link` is
+    /// `None`.
     pub fn route_messages<T>(
         &self,
         link: Option<Arc<ClientLink>>,
@@ -430,8 +431,8 @@ struct RunningRequests {
 }
 
 impl ServerRequestRouter {
-    /// Returns the callbacks for the server's requests and notifications, which forward them to the
-    /// client that they belong to.
+    /// Returns the callbacks that forward the server's requests and notifications, each to the
+    /// client that it belongs to.
     fn callbacks(self: &Arc<Self>) -> Callbacks {
         let forward = |method: &'static str| {
             let router = Arc::clone(self);

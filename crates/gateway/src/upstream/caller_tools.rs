@@ -22,7 +22,7 @@ use super::listing::{list_timeout_error, list_tools};
 use super::offer::{CheckedTool, check_tools};
 use super::{Server, UpstreamTool, Upstreams};
 
-/// The tools of all servers that only one caller has.
+/// The per-user tools of one caller, from all servers.
 #[derive(Debug, Default)]
 pub struct CallerTools {
     /// The tools, for the executor.
@@ -31,7 +31,7 @@ pub struct CallerTools {
     pub listed_tools: IndexMap<ToolName, Arc<UpstreamTool>>,
     /// The servers whose tools could not be listed for the caller.
     pub unavailable_servers: Vec<UnavailableServer>,
-    /// The labels of the servers that have never listed the caller's tools because they failed.
+    /// The labels of servers that have failed and have never listed the caller's tools.
     pub(super) unlisted_labels: Vec<String>,
     /// The servers for which the caller has no credential.
     missing_credentials: Vec<MissingCredential>,

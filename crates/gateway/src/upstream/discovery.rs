@@ -278,8 +278,8 @@ impl Upstreams {
         );
     }
 
-    /// Records a failed request. If the request was made only for a call, the time until clients
-    /// that list tools cause the next request is not extended.
+    /// Records a failed request. A request that was not due (`was_due`) was made only for a call,
+    /// and its failure does not delay the next request for clients that list tools.
     fn record_failure(
         &self,
         server: &Server,
@@ -287,7 +287,7 @@ impl Upstreams {
         error: String,
         was_due: bool,
     ) {
-        // A failure is logged once for each reason, not for each attempt.
+        // Consecutive failures with the same error are logged only once.
         if server.report.get().error.as_ref() != Some(&error) {
             self.publish_status(server, ConnectionStatus::Error, Some(&error));
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");

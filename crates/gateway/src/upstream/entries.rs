@@ -128,7 +128,7 @@ impl EntryChecker {
     }
 
     /// Returns whether to log a problem, which is the case if the problem was not logged before and
-    /// the limit is not reached.
+    /// fewer than `MAX_REPORTED_PROBLEMS` problems were logged.
     fn is_new(&self, problem: &(EntryKind, &str, &str)) -> bool {
         let mut reported_hashes = self.reported_hashes.lock();
         reported_hashes.len() < MAX_REPORTED_PROBLEMS

@@ -42,8 +42,8 @@ impl Upstreams {
         if server.configured_prefix.is_some() || latest.registry.contains(name) {
             return false;
         }
-        // The name is not allowed, because another tool of this server has or had the same name as
-        // its registered name, which includes the prefix.
+        // The name is not allowed if another tool of this server has or had this name as its
+        // registered name, which includes the prefix.
         let is_prefixed_name = server.has_listed_without_prefix(name);
         if is_prefixed_name || latest.name_conflict(server, name).is_some() {
             return false;

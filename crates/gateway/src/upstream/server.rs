@@ -257,7 +257,8 @@ impl Server {
         self.uses_own_names() && (self.is_unlisted() || self.listed_names.contains(name))
     }
 
-    /// Returns whether the server has listed the tool of this registered name.
+    /// Returns whether `name` is the server's prefix followed by the name of a tool that the server
+    /// is known to have listed.
     pub(super) fn has_listed_without_prefix(&self, name: &str) -> bool {
         let remote_name = name.strip_prefix(&self.tool_prefix);
         remote_name.is_some_and(|remote_name| self.listed_names.contains(remote_name))

@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep_until};
 /// CPU and much memory, and cannot be aborted.
 const MAX_CONCURRENT_FILES: usize = 3;
 
-/// Compiles files on blocking threads, one at a time. A file that takes too long no longer delays
-/// further files.
+/// Compiles files on blocking threads, one after the other. A file that exceeds the time limit
+/// no longer delays further files.
 #[derive(Default)]
 pub(super) struct CompileQueue {
     running_tasks: FuturesUnordered<BoxFuture<'static, (u64, CompileProgress)>>,

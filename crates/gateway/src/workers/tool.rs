@@ -118,8 +118,9 @@ impl Tool for WorkerTool {
         self.timeout
     }
 
-    /// Returns the caller's principal, which the worker gets as well. The approval must cover the
-    /// principal, because the id of an approval for a verified user does not contain the principal.
+    /// Returns the principal of a caller with a verified user, because the worker gets the
+    /// principal, too. The hash that identifies an approved call otherwise covers the principal
+    /// only if the user is not verified.
     fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
         let principal = context
             .principal

@@ -13,8 +13,8 @@ const MAX_DEFINITIONS: usize = 256;
 /// Maximum nesting depth of a schema, not counting the schemas that a reference leads to.
 const MAX_DEPTH: usize = 64;
 
-/// Approximate maximum number of bytes that are copied for one tool. Larger than the limit of the
-/// final schema, because read-only properties are removed afterwards.
+/// Approximate maximum number of bytes that are copied for one tool. Larger than the maximum size
+/// of the final schema, because read-only properties are removed afterwards.
 const MAX_TOOL_SCHEMA_BYTES: usize = 1024 * 1024;
 
 /// Number of bytes that each JSON value counts toward the size of a schema, in addition to the

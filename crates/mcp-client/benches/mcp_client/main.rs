@@ -1,4 +1,4 @@
-//! A warm `tools/call` of the MCP client against the same request as a bare `reqwest` POST.
+//! Compares a warm `tools/call` of the MCP client with the same request as a bare `reqwest` POST.
 //!
 //! `cargo bench -p pillion-mcp-client --bench mcp_client`
 //!

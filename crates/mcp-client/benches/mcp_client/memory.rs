@@ -10,8 +10,8 @@ const SESSIONS: u32 = 1_000;
 /// Number of sessions opened before the first measurement, to exclude one-time allocations.
 const FIRST: u32 = 20;
 
-/// Prints the growth of this process for each idle session, and for each bare `reqwest` client
-/// that has made one request.
+/// Prints how much the memory of this process grows with each idle session, and with each bare
+/// `reqwest` client that has made one request.
 pub(super) fn report(server: &ServerProcess) -> Result<(), BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -33,7 +33,7 @@ pub(super) fn report(server: &ServerProcess) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Returns the growth of this process for each item that `make` creates, in KiB.
+/// Returns how much the memory of this process grows with each item that `make` creates, in KiB.
 async fn growth<T, F>(make: impl Fn() -> F) -> Result<f64, BenchError>
 where
     F: Future<Output = Result<T, BenchError>>,

@@ -6,9 +6,10 @@ use serde_json::value::RawValue;
 use super::server::{Captured, Form, check};
 use super::{BenchError, Caller};
 
-/// The minimum that an MCP client has to do: POST the same headers and body over a connection that
-/// stays open, reject an error status, read the whole body, and take `result` out of the JSON as
-/// raw text. Without limits, deadline, request id and error recovery.
+/// A client that does only the minimum that an MCP client has to do: POST the same headers and body
+/// over a connection that stays open, reject an error status, read the whole body, and take
+/// `result` out of the JSON as raw text. This client has no limits, deadlines, request ids or error
+/// recovery.
 #[derive(Clone)]
 pub(super) struct RawPeer {
     client: reqwest::Client,

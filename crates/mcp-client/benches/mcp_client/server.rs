@@ -207,7 +207,8 @@ async fn handle(
     }
 }
 
-/// Returns the last `tools/call` that the server received, for clients that send the same.
+/// Returns the last `tools/call` that the server received, so that clients can send the same
+/// request.
 async fn last_call(State(endpoint): State<Arc<Endpoint>>) -> axum::Json<Option<Captured>> {
     let last = endpoint.last.lock().clone();
     axum::Json(last.map(|(headers, body)| {

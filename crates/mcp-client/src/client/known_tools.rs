@@ -47,9 +47,9 @@ pub(super) struct KnownTool {
 pub struct ToolCallResult {
     /// The JSON-RPC result as the server wrote it.
     pub result: Box<RawValue>,
-    /// Why `structuredContent` does not match the tool's `outputSchema`. The result is returned
-    /// anyway. Also `None` if the schema cannot be used, or if the call's deadline passes before
-    /// the check has finished.
+    /// Why `structuredContent` does not match the tool's `outputSchema`; the result is returned
+    /// anyway. `None` if there is no mismatch, no usable schema is known, or the call's deadline
+    /// passes before the check has finished.
     pub output_mismatch: Option<String>,
 }
 

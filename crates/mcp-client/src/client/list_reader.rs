@@ -64,8 +64,8 @@ impl ListKind {
         entry_kind: EntryKind::Resource,
         max_entries: 10_000,
     };
-    /// The limit is lower than for other lists, because the URI of each unlisted resource is
-    /// matched against every template.
+    /// The list `resources/templates/list`. The maximum number of entries is lower than for other
+    /// lists, because the URI of each unlisted resource is matched against every template.
     pub(super) const RESOURCE_TEMPLATES: Self = Self {
         method: "resources/templates/list",
         key: "resourceTemplates",
@@ -116,7 +116,8 @@ enum NextPage {
 struct PageDigest {
     /// The hash of the page's entries.
     hash: u64,
-    /// The number of entries of the list before this page was added, and afterwards.
+    /// The number of entries in the list before this page was added; `end_index` is the number
+    /// afterwards.
     start_index: usize,
     end_index: usize,
 }
@@ -247,8 +248,7 @@ impl ListReader {
     /// Adds an entry to the list, unless the entry exceeds a limit.
     fn add_entry(&mut self, entry: &RawValue, findings: &mut PageFindings) {
         let size = entry.get().len();
-        // The JSON values of an entry are not counted if the entry already exceeds the limit of its
-        // size.
+        // The JSON values of an entry are not counted if the entry already exceeds the size limit.
         let value_count = (size <= MAX_ENTRY_BYTES).then(|| count(entry.get().as_bytes()));
         let Some(value_count) = value_count.filter(|values| *values <= MAX_ENTRY_VALUES) else {
             findings.large_entry_count += 1;

@@ -29,7 +29,8 @@ use crate::session::{RequestExtras, Session, to_rpc_outcome};
 use crate::{Feature, McpErrorKind, ServerConfig};
 use pillion_egress::MAX_REPEATS;
 
-/// Maximum number of connections that may end before any byte of one request has been sent.
+/// Maximum number of times that a request is sent again over a new stdio or WebSocket connection,
+/// because the previous connection ended before any byte of the request was sent.
 const MAX_CHANNEL_ATTEMPTS: usize = 8;
 
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -179,7 +180,7 @@ impl RequestSender {
         }
     }
 
-    /// Sends a request without metadata, options and request for input.
+    /// Sends a request without options and returns its result, which may be a request for input.
     pub(super) async fn send(
         &self,
         method: &str,
@@ -457,7 +458,7 @@ fn build_request_meta(
 }
 
 /// Returns the parameters to add when the request is sent again: the client's responses to the
-/// server's input requests, and the server's state, unchanged.
+/// server's input requests, and the server's `requestState`, unchanged.
 async fn collect_input_entries(
     sender: &RequestSender,
     result: &RawValue,

@@ -21,7 +21,7 @@ pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
 }
 
 /// Returns whether a result is certainly `complete`, without parsing large JSON. This is certain if
-/// `resultType` does not occur at any depth, or occurs only once and has that value.
+/// `resultType` does not occur at any depth, or occurs only once and has the value `complete`.
 fn is_certainly_complete(text: &str) -> bool {
     static MEMBER_FINDER: LazyLock<Finder<'static>> =
         LazyLock::new(|| Finder::new("\"resultType\""));

@@ -145,7 +145,7 @@ pub(super) async fn follow_task(
 }
 
 impl TaskPoller<'_> {
-    /// Answers the task's new input requests, and sends responses again that may be lost.
+    /// Answers the task's new input requests, and resends responses that may have been lost.
     async fn respond(
         &mut self,
         id: &str,

@@ -11,7 +11,8 @@ use super::TransportKind;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// A server at a URL: `http`, `https`, `ws` or `wss`, without user and password.
+    /// A server reached by URL (`http`, `https`, `ws` or `wss`). The URL contains no user name and
+    /// no password.
     Url(Url),
     /// A local program that the client starts, and that is an MCP server on its standard streams.
     Command(StdioCommand),

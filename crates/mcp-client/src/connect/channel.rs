@@ -56,7 +56,7 @@ impl ChannelConnector {
         }
     }
 
-    /// Returns the HTTP client, if there is one.
+    /// Returns the HTTP client that opens WebSockets; `None` for a local program.
     pub(crate) fn http_link(&self) -> Option<&HttpLink> {
         match &self.link {
             ChannelLink::Stdio(_) => None,
@@ -64,7 +64,7 @@ impl ChannelConnector {
         }
     }
 
-    /// Opens a session; returns `None` if that takes longer than the time limit.
+    /// Opens a session; returns `None` if that takes longer than `timeout`.
     pub(crate) async fn open_with_timeout(
         &self,
         steps: ProbeSteps,

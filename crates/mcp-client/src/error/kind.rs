@@ -50,7 +50,8 @@ pub enum McpErrorKind {
     /// The server redirects to another origin, or in a loop; the redirect is not followed.
     #[error("the server redirects to another origin or too often, which is not followed")]
     Redirect,
-    /// The `endpoint` that an HTTP+SSE server announced has another origin.
+    /// The `endpoint` that an HTTP+SSE server announced is invalid, or has another origin than the
+    /// event stream.
     #[error("the server announced an SSE endpoint of another origin")]
     ForeignEndpoint,
     /// The response is neither JSON nor an event stream.
@@ -65,10 +66,11 @@ pub enum McpErrorKind {
         /// The beginning of the `Content-Encoding` header.
         encoding: String,
     },
-    /// The response is larger than the limit.
+    /// The response, or the message that contains the response, is larger than the maximum size in
+    /// [`Limits`](crate::Limits).
     #[error("the response is larger than {limit} bytes")]
     TooLarge {
-        /// The maximum size of a response, in bytes.
+        /// The maximum size that was exceeded, in bytes.
         limit: usize,
     },
     /// The response has more values than [`MAX_VALUES`](pillion_schema::json_values::MAX_VALUES).
@@ -138,13 +140,14 @@ pub enum McpErrorKind {
     /// The server no longer knows the session of the request.
     #[error("the session has expired")]
     SessionExpired,
-    /// A list has more pages than the limit.
+    /// A list has more pages than [`Limits::max_pages`](crate::Limits::max_pages).
     #[error("the list has more than {limit} pages")]
     TooManyPages {
         /// The maximum number of pages of a list.
         limit: usize,
     },
-    /// The pages of a list together are larger than the limit.
+    /// The pages of a list together are larger than four times
+    /// [`Limits::max_response_bytes`](crate::Limits::max_response_bytes).
     #[error("the list is larger than {limit} bytes")]
     ListTooLarge {
         /// The maximum total size of the pages, in bytes.

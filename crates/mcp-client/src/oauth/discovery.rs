@@ -155,8 +155,8 @@ impl AuthorizationServer {
     }
 
     /// Selects the scopes of the first authorization: from the challenge, or else from the
-    /// resource's metadata (scope selection strategy), with `offline_access` if the authorization
-    /// server has it.
+    /// resource's metadata (MCP scope selection strategy). Adds `offline_access` if the
+    /// authorization server supports that scope.
     fn initial_scopes(&self, challenge: &ParsedChallenge, defaults: Vec<String>) -> Vec<String> {
         const OFFLINE_SCOPE: &str = "offline_access";
         let mut scopes = if challenge.scopes.is_empty() {
@@ -258,8 +258,8 @@ impl AuthorizationServer {
     }
 
     /// Returns whether an authorization response may come from this server, by its issuer (RFC 9207
-    /// section 2.4), compared as strings. The issuer may be missing if the server does not announce
-    /// it.
+    /// section 2.4), compared as strings. The issuer may be missing, unless the server announces
+    /// that its responses name the issuer.
     pub(super) fn is_issuer_of(&self, response_issuer: Option<&str>) -> bool {
         match response_issuer {
             Some(issuer) => self.issuer.as_str() == issuer,

@@ -38,14 +38,14 @@ pub enum OAuthError {
         /// The issuer without metadata.
         issuer: String,
     },
-    /// The metadata names another issuer than the one that its address belongs to (RFC 8414 section
-    /// 3.3).
+    /// The metadata names another issuer than the one whose address the metadata was fetched from
+    /// (RFC 8414 section 3.3).
     #[error(
         "the metadata of the authorization server '{expected_issuer}' has the issuer \
         '{found_issuer}'"
     )]
     IssuerMismatch {
-        /// The issuer to which the address belongs.
+        /// The issuer whose address the metadata was fetched from.
         expected_issuer: String,
         /// The issuer in the metadata; empty if missing.
         found_issuer: String,
@@ -80,7 +80,7 @@ pub enum OAuthError {
         its responses (RFC 9207): configure the 'issuer' if this is intended"
     )]
     ForeignAuthorizationEndpoint {
-        /// The issuer.
+        /// The issuer identifier of the authorization server.
         issuer: String,
     },
     /// The authorization server does not announce PKCE with S256, which the MCP specification
@@ -146,7 +146,7 @@ pub enum OAuthError {
     /// The authorization server cannot be reached, or its response is incomplete.
     #[error("the authorization server cannot be reached: {0}")]
     Request(#[source] reqwest::Error),
-    /// A response is larger than the limit.
+    /// A metadata or token response is larger than the maximum size.
     #[error("the authorization server's response is larger than {limit} bytes")]
     TooLarge {
         /// The maximum size of the response, in bytes.
@@ -213,9 +213,9 @@ impl OAuthError {
         self.class() == ErrorClass::Denied
     }
 
-    /// Returns whether the authorization server may have removed the client's registration. The
-    /// error code of the server may indicate this, and also a browser that did not return, because
-    /// the server may have shown an error page.
+    /// Returns whether the authorization server may have removed the client's registration. This is
+    /// possible after an error code of the server that concerns the client, and after a failed
+    /// prompt, because the server may have shown the user an error page.
     pub(super) fn may_be_unknown_client(&self) -> bool {
         match self {
             Self::Prompt(PromptError::Deferred) => false,

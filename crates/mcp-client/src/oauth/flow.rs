@@ -168,8 +168,8 @@ impl OAuthState {
     }
 
     /// Returns the authorization server that may see this client's credentials. Every token
-    /// request, registration and authorization request is made with a server from `discover` or
-    /// `discover_issuer`, which check it.
+    /// request, registration and authorization request goes to a server that `discover` or
+    /// `discover_issuer` has checked against this binding.
     fn binding(&self) -> Result<IssuerBinding, OAuthError> {
         IssuerBinding::new(&self.config, &self.credentials.lock())
     }
@@ -353,8 +353,8 @@ impl OAuthState {
 
     /// Returns the scopes to request: the scopes that were requested before, or else the configured
     /// scopes, or else the scopes that the server names; in addition, the scopes in the challenge
-    /// (scope selection strategy, step-up authorization flow). For a grant without a user, returns
-    /// only the configured scopes.
+    /// (MCP scope selection strategy and step-up authorization flow). For a grant without a user,
+    /// returns only the configured scopes.
     fn select_scopes(&self, challenge: &ParsedChallenge, default_scopes: &[String]) -> Vec<String> {
         if !self.grant.needs_user() && !self.config.scopes.is_empty() {
             return self.config.scopes.clone();

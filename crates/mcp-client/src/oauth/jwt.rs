@@ -32,7 +32,8 @@ pub enum SigningAlgorithm {
     EdDsa,
 }
 
-/// A private key that signs JSON Web Tokens (RFC 7515), with ring, as for TLS.
+/// A private key that signs JSON Web Tokens (RFC 7515). Uses `ring`, the cryptography library that
+/// also serves TLS.
 pub(super) struct SigningKey {
     key_pair: SigningKeyPair,
     algorithm: SigningAlgorithm,

@@ -6,7 +6,8 @@ use super::OAuthError;
 use super::issuer::Issuer;
 use super::web::WebClient;
 
-/// The metadata of an authorization server (RFC 8414 section 2). Only these members are used.
+/// The metadata of an authorization server (RFC 8414 section 2), reduced to the members that the
+/// client uses.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ServerMetadata {
     pub(super) issuer: Option<String>,

@@ -40,8 +40,8 @@ pub trait AuthorizationPrompt: Send + Sync {
     /// Shows `request.url` and waits for the redirect of the browser.
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_>;
 
-    /// Returns the redirect URI at which this prompt receives the response, if there is one. It
-    /// takes precedence over the configured `redirect_uri`.
+    /// Returns the redirect URI at which this prompt receives the response, if there is one. This
+    /// redirect URI takes precedence over the configured `redirect_uri`.
     fn redirect_uri(&self) -> Option<String> {
         None
     }

@@ -12,7 +12,7 @@ const CLIENT_NAME: &str = "Pillion";
 /// Maximum number of stored registrations, in case a server keeps naming new authorization servers.
 const MAX_REGISTRATIONS: usize = 20;
 
-/// Returns the client for this authorization server, in the order of the specification (client
+/// Returns the client for this authorization server, in the order of the MCP specification (client
 /// registration): configured, client id metadata document, registered before, registered now. Adds
 /// new registrations to `credentials`, by issuer.
 pub(super) async fn find_or_register_client(

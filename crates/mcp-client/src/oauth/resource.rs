@@ -30,8 +30,8 @@ struct ResourceDocument {
 impl ProtectedResource {
     /// Fetches the metadata of an MCP server from the URL in its challenge, or else from its
     /// well-known addresses (MCP 2026-07-28, protected resource metadata discovery). A server
-    /// without metadata, as of revision 2025-03-26, becomes a resource that names no authorization
-    /// server.
+    /// without metadata, such as a server of revision 2025-03-26, becomes a resource that names no
+    /// authorization server.
     pub(super) async fn discover(
         web_client: &WebClient,
         server: &Url,

@@ -80,7 +80,7 @@ impl TokenKey {
 #[non_exhaustive]
 pub struct OAuthCredentials {
     /// Registrations of the client, by issuer: credentials of one authorization server are never
-    /// sent to another (client registration, authorization server binding).
+    /// sent to another (MCP client registration, authorization server binding).
     #[serde(default)]
     pub registrations: BTreeMap<String, ClientRegistration>,
     /// The client's tokens, if it has any.

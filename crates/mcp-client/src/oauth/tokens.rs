@@ -21,7 +21,8 @@ const REFRESH_MARGIN_SECONDS: u64 = 30;
 pub(super) struct TokenResponse {
     pub(super) access_token: SecretString,
     token_type: String,
-    /// The lifetime of the token, in seconds. A number, but some servers send a string.
+    /// The lifetime of the token, in seconds. RFC 6749 requires a number, but some servers send a
+    /// string.
     #[serde(default)]
     expires_in: Value,
     refresh_token: Option<SecretString>,
@@ -160,7 +161,7 @@ impl ActiveTokens {
     }
 }
 
-/// Returns whether a token is valid as a header value; other tokens are not stored.
+/// Returns whether a token is valid as a header value; other tokens are rejected.
 fn is_header_text(token: &SecretString) -> bool {
     HeaderValue::try_from(token.expose_secret()).is_ok()
 }

@@ -54,7 +54,7 @@ pub(super) struct WebResponse {
 }
 
 impl WebClient {
-    /// Creates a client under the egress rules for URLs that this server names.
+    /// Creates an HTTP client that applies the egress policy for URLs supplied by `server`.
     pub(super) fn new(
         egress: &EgressPolicy,
         server: &Url,
@@ -140,8 +140,8 @@ impl WebClient {
     ///
     /// A POST may use up a code or a refresh token, so a POST must not be sent again after the
     /// server may have received it. A POST is therefore sent over a new connection, because the
-    /// server may have closed a kept one. If the connection of a GET breaks, the GET is sent again,
-    /// once.
+    /// server may have closed an idle connection. If the connection of a GET breaks, the GET is
+    /// sent again, once.
     async fn fetch_head(
         &self,
         method: Method,

@@ -15,8 +15,8 @@ pub(super) const MAX_CONCURRENT_REQUESTS: usize = 16;
 pub(super) const MAX_REQUEST_KIB: usize = 32 * 1024;
 
 /// Maximum number of immediate responses (errors, and responses to `ping`) that are being sent.
-/// Further requests get no response, because a server with so many unsent responses does not read
-/// its responses.
+/// Further requests get no response, because so many unsent responses mean that the server does not
+/// read them.
 const MAX_IMMEDIATE_RESPONSES: usize = 64;
 
 /// Maximum size of the id of a server's request, in bytes: the response repeats the id.

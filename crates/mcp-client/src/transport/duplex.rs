@@ -144,7 +144,7 @@ impl Duplex {
 }
 
 impl OutboundMessage {
-    /// Wraps a message that expects no response for the writing task.
+    /// Wraps a message for the writing task. The message expects no response.
     fn without_response(message: Bytes) -> Self {
         let request = None;
         Self::Message { request, message }

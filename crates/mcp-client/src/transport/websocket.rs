@@ -1,8 +1,8 @@
 //! WebSocket with the subprotocol `mcp`: each MCP message is a text message.
 //!
-//! No revision of the specification defines this transport; servers that support it agree on this
-//! much. The opening request uses the normal HTTP client, so redirects, TLS, proxies and
-//! credentials work as for HTTP.
+//! No revision of the specification defines this transport; servers that support WebSocket agree on
+//! the subprotocol and on text messages. The opening request uses the normal HTTP client, so
+//! redirects, TLS, proxies and credentials work as for HTTP.
 
 mod upgrade;
 

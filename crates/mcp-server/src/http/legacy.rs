@@ -169,8 +169,8 @@ async fn respond_to_request(
     }
 }
 
-/// Returns the messages of `source` as a response: JSON if there is only one message and it arrives
-/// soon, or else an event stream.
+/// Returns the messages of `source` as a response: JSON if there is only one message and
+/// [`wait_before_silence`] returns the message, or else an event stream.
 async fn respond<S: MessageSource>(
     exchange: &Exchange<'_>,
     mut source: S,

@@ -96,7 +96,7 @@ fn failed_response(request: &Request, error: RpcError) -> Response {
     super::error_response(status, Some(&request.id), error)
 }
 
-/// Checks that a header equals `expected_value`, the value in the message.
+/// Checks that the HTTP header `header` equals `expected`, the value in the message.
 fn check_header(exchange: &Exchange<'_>, header: &str, expected: &str) -> Result<(), RpcError> {
     match headers::text(exchange.headers, header) {
         Some(text) if text == expected => Ok(()),

@@ -18,7 +18,7 @@ use pillion_gateway::access::{Heartbeat, TokenValidity};
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waits for the first message of a response. Returns `None` after `SILENCE_TIMEOUT` if the client
-/// can read an [event stream](body_after_silence). `next` must be cancellation-safe.
+/// can read an [event stream](body_after_silence). `next_message` must be cancellation-safe.
 pub(super) async fn wait_before_silence<T>(
     headers: &HeaderMap,
     next_message: impl Future<Output = T>,
@@ -37,8 +37,8 @@ pub(super) fn body(first_message: Option<Bytes>, source: impl MessageSource) -> 
 }
 
 /// Returns an event stream of a source that had no message yet. The stream begins with a heartbeat,
-/// because some proxies wait for the first byte of a body. The stream ends when `token_validity` is
-/// no longer valid.
+/// because some proxies wait for the first byte of a body. The stream ends when the token of the
+/// request is no longer valid.
 pub(super) fn body_after_silence(source: impl MessageSource, validity: TokenValidity) -> Body {
     let heartbeat = Bytes::from_static(Heartbeat::COMMENT);
     event_stream_body(Some(heartbeat), source, validity)

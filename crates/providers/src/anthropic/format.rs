@@ -17,8 +17,8 @@ mod tests;
 
 const TOOL_USE_BLOCK_TYPE: &str = "tool_use";
 
-/// The types of content blocks with an `input`: calls. Anthropic itself runs the calls in all of
-/// these blocks except in [`TOOL_USE_BLOCK_TYPE`].
+/// The types of the content blocks that are calls, with the arguments in `input`. Anthropic itself
+/// runs these calls, except the calls of type [`TOOL_USE_BLOCK_TYPE`].
 const BLOCKS_WITH_INPUT: [&str; 3] = [TOOL_USE_BLOCK_TYPE, "server_tool_use", "mcp_tool_use"];
 
 /// The types of content blocks with the thoughts of a model.

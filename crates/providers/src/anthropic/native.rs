@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use crate::node::{JsonFault, Node};
 use crate::{NativeApproval, NativeCall, NativeCalls, NativeMcpServer};
 
-/// Returns the members of a request for the server; `None` if the configuration requires approval
-/// of calls, which Anthropic never requests.
+/// Returns the members of a request that let Anthropic call the server; `None` if the configuration
+/// requires approval of calls, which Anthropic never requests.
 pub(super) fn members(server: &NativeMcpServer) -> Option<JsonObject> {
     if server.require_approval != NativeApproval::Never {
         return None;

@@ -60,7 +60,7 @@ impl TurnStream for MessageStream {
                 self.is_complete = true;
                 Ok(())
             }
-            // `ping` and unknown events report no error.
+            // Returns the error that an `error` event reports. Ignores `ping` and unknown events.
             _ => Anthropic.check_error(&data),
         }
     }
@@ -97,7 +97,8 @@ impl TurnStream for MessageStream {
 }
 
 impl MessageStream {
-    /// Returns whether all content of the response has arrived, although `message_stop` has not.
+    /// Returns whether all content of the response has arrived, even if `message_stop` has not
+    /// arrived.
     fn has_ended(&self) -> bool {
         self.has_final_reason
             && self.stop_reason.has_ended()

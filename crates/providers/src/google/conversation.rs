@@ -44,7 +44,7 @@ struct GoogleContents {
     contents: RoleMessages,
     /// The positions of the calls since the last results, by call id.
     call_positions: HashMap<String, usize>,
-    /// The number of calls so far, which is the position of the next call.
+    /// The number of calls that were added, which is the position of the next call.
     call_count: usize,
     /// Results that are not in the contents yet, with the positions of their calls. Results may
     /// arrive in any order, but Google matches results without ids to calls by order.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::node::{JsonFault, Node};
 use crate::{NativeApproval, NativeCall, NativeCalls, NativeMcpServer, find_error_message};
 
-/// Returns the members of a request for the server.
+/// Returns the members of a request that let OpenAI call the server.
 pub(super) fn members(server: &NativeMcpServer) -> JsonObject {
     let mut tool = json!({"type": "mcp", "server_label": server.label});
     if let Some(description) = &server.description {

@@ -14,7 +14,8 @@ const CLAIM_TTL: Duration = Duration::from_secs(15);
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The exclusive right of a request to continue a chat, among all processes with the same store.
-/// Two concurrent requests would run the same calls, and each would overwrite the other's messages.
+/// Without claims, two concurrent requests would run the same calls, and each would overwrite the
+/// other's messages.
 pub(super) struct Claim {
     store: Arc<dyn Store>,
     owner: String,

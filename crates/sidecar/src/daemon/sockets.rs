@@ -30,7 +30,7 @@ pub(super) struct Sockets {
     guard: Option<SocketGuard>,
     /// The control socket for the next sidecar process; `None` if it could not be bound.
     control_socket: Option<ControlSocket>,
-    /// The predecessors that still finish calls.
+    /// Earlier processes that are still finishing calls.
     pub(super) predecessors: Predecessors,
     /// The descriptors that the successor gets.
     descriptors: Vec<(DescriptorKind, OwnedFd)>,
@@ -131,9 +131,10 @@ impl Sockets {
         Ok((sockets, listeners))
     }
 
-    /// Waits until a successor serves the sockets, and keeps the sockets' files in place meanwhile.
-    /// The successor learns which processes still finish calls, including this process with its
-    /// `run_id`, until the returned stream is dropped.
+    /// Waits until a successor serves the sockets, and keeps the sockets' files in place until
+    /// then. The successor receives the ids of the processes that are still finishing calls,
+    /// including `run_id`, the id of this process. Dropping the returned stream tells the successor
+    /// that this process has finished.
     pub(super) async fn hand_over(&mut self, run_id: &str) -> UnixStream {
         loop {
             let accept_future = async {
@@ -159,8 +160,9 @@ impl Sockets {
         }
     }
 
-    /// Rebinds each socket whose file was removed or replaced, because clients and the next sidecar
-    /// process cannot connect to such a socket. Only checks a socket of the service manager.
+    /// Rebinds the Unix socket if its file or lock file was removed or replaced, and the control
+    /// socket if its file was removed, because clients and the next sidecar process could not
+    /// connect. A socket of the service manager is only checked.
     async fn restore(&mut self) {
         let socket = match &self.guard {
             Some(guard) if !guard.is_intact() => self.restore_socket().await,
@@ -257,9 +259,10 @@ impl Sockets {
         }
     }
 
-    /// Releases the sockets and the lock on their path, of which the successor has a copy: if the
-    /// successor dies, another sidecar can start although this process still finishes calls. The
-    /// returned lock tells that sidecar that the process `run_id` still finishes calls.
+    /// Releases the sockets, and this process's descriptor of the lock on their path. The successor
+    /// has another descriptor of the lock: if the successor dies, a further sidecar can start
+    /// although this process is still finishing calls. The returned lock tells that sidecar that
+    /// the process `run_id` is still finishing calls.
     pub(super) fn release(&mut self, run_id: &str) -> Option<FinishingLock> {
         self.descriptors.clear();
         self.control_socket = None;

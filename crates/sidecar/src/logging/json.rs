@@ -1,8 +1,8 @@
 //! Log lines in JSON.
 //!
-//! The fields of a span are serialized once. The JSON format of `tracing-subscriber` stores them as
-//! text and parses the text for each line; with two lines per call, this took as long as all other
-//! work.
+//! The fields of a span are serialized once. The JSON format of `tracing-subscriber` stores the
+//! fields as text and parses the text for each line; with two lines per call, storing and parsing
+//! the fields took as long as all other work.
 
 use std::cell::RefCell;
 use std::error::Error;

@@ -3,7 +3,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Identifies the state of a file without reading the file; `None` if the file does not exist. The
-/// time of the last change of the inode also shows changes that preserve the modification time.
+/// change time of the inode also reveals those changes that preserve the modification time.
 type FileStamp = Option<(u64, u64, u64, i64, i64, i64, i64)>;
 
 /// The states of files when the configuration was read, and at the last check.
@@ -41,8 +41,9 @@ impl FileStamps {
         }
     }
 
-    /// Returns whether a file has changed since it was read, but not since the last check. While a
-    /// file is being written, an incomplete text may be a valid configuration.
+    /// Returns whether a file has changed since it was read, but not since the last check. A file
+    /// that is still changing is not reported, because the incomplete text of a file that is being
+    /// written may be a valid configuration.
     pub(super) fn have_changed_and_settled(&mut self) -> bool {
         let files = self.stamps_at_read.keys();
         let current_stamps: HashMap<_, _> =

@@ -39,8 +39,8 @@ pub(super) use forwarded::{check_unforwarded, forwarded_parameters};
 /// with this header continues the chat.
 pub(super) const CHAT_HEADER: HeaderName = HeaderName::from_static("x-pillion-chat");
 
-/// The time that a stream waits for its first event before it sends a status. The time is shorter
-/// than the timeouts of proxies and clients.
+/// Maximum time that a stream waits for its first event before the status is sent. Shorter than the
+/// timeouts of proxies and clients.
 const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request of a compatible API.
@@ -227,8 +227,8 @@ async fn stream_response<S: ResponseFormat>(
 struct ChatStream<W> {
     writer: W,
     events: EventSender,
-    /// Sends `None` when the stream starts, or the failure if the chat fails before that. `None`
-    /// once this message was sent.
+    /// Sends `None` when the stream starts, or the failure if the chat fails before the start. The
+    /// field is `None` once the message was sent.
     start_sender: Option<oneshot::Sender<Option<ChatOutcome>>>,
     /// SSE comments that were written before the first event; they do not start the stream.
     comments: Vec<Bytes>,

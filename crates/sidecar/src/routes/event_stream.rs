@@ -90,8 +90,8 @@ struct JobEventQueue {
 pub(super) struct EventSender(Arc<JobEventQueue>);
 
 impl EventSender {
-    /// Sends an event. If the stream is closed, the job is about to be ended, so the error is
-    /// ignored.
+    /// Queues an event. If the stream is closed, the event is never read, and the job is about to
+    /// be aborted.
     pub(super) fn send(&self, event: Bytes) {
         self.0.backlog.add(event.len());
         self.0.outbox.send_now(event);

@@ -263,7 +263,8 @@ impl FromRequest<App> for Body {
 }
 
 impl Body {
-    /// Checks the number of JSON values in a body, and charges their memory.
+    /// Checks the number of JSON values in a body, and charges the memory of the values to
+    /// `memory`.
     ///
     /// # Errors
     /// [`BodyError::TooManyValues`] if this body has too many values; `TooManyRunningValues` if the

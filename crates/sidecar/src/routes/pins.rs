@@ -42,7 +42,8 @@ pub(super) struct PinQuery {
     server: Option<String>,
     /// Restricts the list to the pins of tools that are listed for this user alone.
     user: Option<String>,
-    /// Restricts the list to the pins of changed tools.
+    /// Restricts the list to the pins that are not accepted: those with the status `changed`,
+    /// `renamed` or `new`.
     #[param(value_type = Option<bool>)]
     changed: Option<String>,
 }

@@ -27,7 +27,7 @@ route_error! {
     }
 }
 
-/// Returns the names as a list, or `none`.
+/// Returns the names, separated by commas, or `none` if there are no names.
 fn join_names(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),

@@ -81,8 +81,8 @@ impl RequestMemory {
         if value_count <= MAX_UNCHARGED_VALUES {
             return Ok(());
         }
-        // At most `MAX_VALUES` values are parsed at once, so that a single request always fits into
-        // the limit.
+        // At most `MAX_VALUES` values are charged, because no more values are parsed at once, so
+        // that a single request always fits into the limit of its principal.
         let bytes = values_memory(value_count.min(MAX_VALUES));
         let principal = self.0.principal.as_deref();
         let new_charge = self.0.accounts.charge(principal, Usage::for_request(bytes));

@@ -56,8 +56,8 @@ pub(super) struct ToolFilter {
 }
 
 impl ToolFilter {
-    /// Finds the tools that this caller may see. Requests the tools of MCP servers whose tools
-    /// are unknown.
+    /// Finds the tools that this filter selects and this caller may see. Requests the tools of MCP
+    /// servers whose tools are unknown.
     async fn find_tools(&self, app: &App, caller: &Caller) -> VisibleTools {
         let mut offered_tools = app
             .list_visible_tools(&caller.context, &caller.visibility)

@@ -60,7 +60,7 @@ pub(super) struct SlowClientStream<S> {
 
 struct WaitingWrite {
     next_check: Pin<Box<Sleep>>,
-    /// The unread bytes at the last check.
+    /// The number of unread bytes at the last check; `None` before the first check, or if unknown.
     unread_count: Option<UnreadCount>,
     progress_at: Instant,
 }
@@ -143,7 +143,7 @@ impl<S: UnreadBytes> SlowClientStream<S> {
             let now = Instant::now();
             if pillion_deadline::was_stopped(waiting_write.next_check.deadline()) {
                 // If a check is late, its delay does not count as a stall, because this process was
-                // stopped, and possibly the client as well.
+                // suspended, and possibly the client as well.
                 waiting_write.progress_at += now - waiting_write.next_check.deadline();
             }
             if waiting_write.check(stream.unread_count(), now) {

@@ -8,13 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use pillion_gateway::access::Admission;
 
-/// Interval at which a connection with a request in progress is checked after the end of the
+/// Interval at which a connection with a request in progress is checked after the authentication
 /// timeout.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The TCP connections that have not authenticated yet. These connections use no permits of
-/// authenticated connections. A new connection never waits, because above the limit, the oldest
-/// unauthenticated connection is closed.
+/// authenticated connections. A new connection never waits: above the maximum number, an older
+/// connection is closed instead.
 #[derive(Debug, Clone)]
 pub(super) struct UnauthenticatedConnections(Arc<UnauthenticatedState>);
 
@@ -49,7 +49,8 @@ impl UnauthenticatedConnections {
         }))
     }
 
-    /// Adds a connection. Above the limit, closes the oldest unauthenticated connection.
+    /// Adds a connection. If there are then more than `max_connections`, closes the oldest
+    /// connection without a request in progress, or else the oldest connection.
     pub(super) fn add(&self, admission: Admission) -> PendingConnection {
         let admission = Arc::new(admission);
         let dismissal = CancellationToken::new();

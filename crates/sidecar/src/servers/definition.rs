@@ -115,8 +115,8 @@ pub(super) fn member_name(key: &str) -> Option<String> {
     }
 }
 
-/// Renames members of the REST API to the `keys` of the configuration file. `path` is the prefix of
-/// the members' names in errors.
+/// Renames the members of a REST API request to their keys in the configuration file, which must be
+/// among `keys`. `path` is the prefix of the members' names in errors.
 fn to_config_keys(
     members: &Map<String, Value>,
     keys: &[&'static str],

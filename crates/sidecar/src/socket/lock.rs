@@ -14,8 +14,9 @@ use pillion_gateway::finishing::lock_path;
 /// The lock on a socket's path, which is required to remove a stale socket and to bind. Without the
 /// lock, two sidecars that start at once could each remove the other's socket.
 ///
-/// The lock file has the suffix `.lock` and stays when the lock is released. If it were removed, a
-/// third process could lock a new file while a second one waits for the old file.
+/// The lock file has the suffix `.lock` and stays when the lock is released. If the file were
+/// removed, one process could lock the old file, which it has already opened, while another process
+/// locks a new file.
 ///
 /// The lock is released when the last descriptor of the open file is closed, and not before. A
 /// process that hands its sockets over therefore also hands over a descriptor of the lock.

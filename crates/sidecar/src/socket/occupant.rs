@@ -7,7 +7,8 @@ use tokio::net::UnixStream;
 
 use super::{Result, SocketError};
 
-/// Timeout of the connection attempt. Connecting to a Unix socket normally takes no time.
+/// Timeout of the connection attempt that shows whether a socket is live. Connecting to a Unix
+/// socket normally takes no time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns whether there is a socket at `path`, or an error if there is another kind of file.

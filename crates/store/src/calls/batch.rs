@@ -22,7 +22,7 @@ const FULL_BATCH_BYTES: usize = 4 * 1024 * 1024;
 pub(super) struct QueuedRecord {
     pub(super) call: ToolCallRecord,
     pub(super) outcome_sender: oneshot::Sender<Result<()>>,
-    /// The permits of the memory limit for queued records that the record holds.
+    /// The permits that this record takes from the size limit of the queue.
     pub(super) _permit: OwnedSemaphorePermit,
 }
 

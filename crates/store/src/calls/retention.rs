@@ -49,9 +49,9 @@ pub(super) async fn prune(
 }
 
 impl SqlStore {
-    /// Removes the calls that are older than `max_age`. The age is determined by the running time
-    /// of the store ([`ClockHistory`](crate::ClockHistory)), so an error of the system clock, now
-    /// or when the calls were recorded, has no effect. Returns the number of removed calls.
+    /// Removes the calls that are older than `age`. The age is determined by the running time of
+    /// the store ([`ClockHistory`](crate::ClockHistory)), so an error of the system clock, now or
+    /// when the calls were recorded, has no effect. Returns the number of removed calls.
     ///
     /// # Errors
     /// `unavailable` or `corrupt`. Calls that were removed before the error stay removed.

@@ -100,7 +100,8 @@ impl CallSpool {
     /// file accepts the record. While the file of the database is missing, the record is buffered,
     /// but not acknowledged.
     ///
-    /// The `write` runs on this thread: using another thread takes longer than most writes.
+    /// The system call `write` runs on the calling thread, because using another thread takes
+    /// longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<()> {
         let line = line::encode(&call)?;
         let database = &self.shared.database;

@@ -48,8 +48,8 @@ impl CallWriter {
     /// Stores a record. The record is committed when this method returns.
     pub(crate) async fn write(&self, call: ToolCallRecord) -> Result<()> {
         let record_kib = u32::try_from(record::count_bytes(&call) / 1024).unwrap_or(u32::MAX);
-        // A record that is larger than the limit counts as large as the limit, so it is queued
-        // alone.
+        // A record that is larger than the maximum size of the queue counts as large as that
+        // maximum, so the record is queued alone.
         let _permit = Arc::clone(&self.capacity)
             .try_acquire_many_owned(record_kib.clamp(1, MAX_QUEUED_KIB))
             .map_err(|_| queue_full_error())?;

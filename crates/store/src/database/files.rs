@@ -31,8 +31,8 @@ impl DatabaseFileId {
         }
     }
 
-    /// Returns whether this process has the file open. Returns `true` only if the system can
-    /// confirm it.
+    /// Returns whether this process has the file open. Returns `false` if the open files of this
+    /// process cannot be listed.
     fn is_open(self) -> bool {
         let Ok(descriptors) = fs::read_dir("/proc/self/fd") else {
             return false;

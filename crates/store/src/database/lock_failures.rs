@@ -48,8 +48,9 @@ impl LockFailures {
         self.note(outcome)
     }
 
-    /// Closes the writing connection and opens another. After some errors, such as a full disk,
-    /// SQLite rolls back the transaction by itself, but sqlx considers the transaction open.
+    /// Closes the writing connection, so that the pool opens another one. After some errors, such
+    /// as a full disk, SQLite rolls back the transaction by itself, but sqlx considers the
+    /// transaction open.
     pub(super) async fn replace_connection(&self, writer: &SqlitePool) -> sqlx::Result<()> {
         self.acquire(writer).await?.close().await
     }

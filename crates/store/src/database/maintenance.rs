@@ -66,8 +66,8 @@ impl Database {
             return Err(StoreError::conflict(message));
         }
         files.check()?;
-        // The file is created before SQLite opens it, to set its mode; SQLite accepts an empty
-        // file.
+        // The file is created before SQLite opens it, to set the mode of the file; SQLite accepts
+        // an empty file.
         sqlite::create_new(copy_path).map_err(to_copy_error)?;
         let mut connection = readers.acquire().await.map_err(translate)?;
         let copy_outcome = async {

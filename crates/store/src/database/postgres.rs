@@ -52,8 +52,8 @@ pub(super) async fn open(url: &SecretString, options: &StoreOptions) -> Result<D
 
 /// Creates an error that names the server, but not the user.
 async fn explain_open_error(options: &PgConnectOptions, pool_error: sqlx::Error) -> StoreError {
-    // The pool retries until its timeout and does not report the reason of the failure, so the
-    // reason is determined with one more attempt.
+    // The pool retries until its timeout and does not report the reason for the failure, so one
+    // more attempt determines the reason.
     let cause = match pool_error {
         sqlx::Error::PoolTimedOut => {
             match tokio::time::timeout(DIAGNOSIS_TIMEOUT, options.connect()).await {

@@ -54,7 +54,7 @@ const CAPITALIZED_NON_NAMES: [&str; 28] = [
     "that",
 ];
 
-/// Checks a model's proposal against the rules in order. Returns the ability to check, or the
+/// Checks a model's proposal against the rules in order. Returns the proposed ability, or the
 /// reason for the rejection.
 pub(super) fn check_proposal(
     proposal: &Proposal,
@@ -82,7 +82,7 @@ pub(super) fn check_proposal(
     Ok(ability)
 }
 
-/// Returns whether a text contains a forbidden phrase, whatever its white space.
+/// Returns whether a text contains a forbidden phrase, regardless of white space.
 fn is_unsafe(text: &str) -> bool {
     let lowercase_text = text.to_lowercase();
     let words: Vec<_> = lowercase_text.split_whitespace().collect();

@@ -28,7 +28,7 @@ struct RecentState {
 }
 
 /// The outcome of a running action, for the callers that wait for the outcome. The caller that
-/// holds the lock runs the action; if that caller gives up, the next waiting caller runs the
+/// holds the lock runs the action; if that call is cancelled, the next waiting caller runs the
 /// action.
 type RunningAction = tokio::sync::Mutex<Option<ActionOutcome>>;
 
@@ -45,7 +45,7 @@ impl RecentActions {
             if let Some(output) = state.find_accepted(&key) {
                 return (Ok(output), true);
             }
-            // Removes running actions whose callers have all given up.
+            // Removes running actions of which all calls were cancelled.
             state
                 .running_actions
                 .retain(|_, running_action| Arc::strong_count(running_action) > 1);

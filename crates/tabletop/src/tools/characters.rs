@@ -35,7 +35,8 @@ pub(super) fn list_tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
     )
 }
 
-/// The tool `save_character {name, description?}` -> `{name, is_new}`, which adds characters.
+/// The tool `save_character {name, description?}` -> `{name, is_new}`, which adds or replaces a
+/// character.
 pub(super) fn save_tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
     let schema = json!({
         "type": "object",

@@ -53,7 +53,7 @@ final class Conversation
     ) {
     }
 
-    /** @internal Changes the limits from now on. */
+    /** @internal Changes the maximum numbers of rounds and of calls that {@see run()} permits. */
     public function setLimits(int $maxRounds, int $maxCalls): self
     {
         [$this->maxRounds, $this->maxCalls] = [$maxRounds, $maxCalls];
@@ -86,8 +86,8 @@ final class Conversation
             }
             $calls = ProviderFormat::toolCalls($this->provider, $response);
             $messages = ProviderFormat::assistantMessages($this->provider, $response);
-            // Calls after the limit do not start a round, because the model was offered no tools in
-            // the last request.
+            // Calls after the limit do not start a round, because the last request did not permit
+            // the model to call tools.
             if ($calls === [] || $this->isAtLimit()) {
                 $this->text = ProviderFormat::text($this->provider, $response);
                 // Each remaining call gets a failed result, because providers only accept a

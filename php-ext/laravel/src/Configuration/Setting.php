@@ -15,8 +15,8 @@ final class Setting
      * @param string                    $expected  completes the sentence "... must be"
      * @param Closure(mixed): bool      $accepts
      * @param array<string, self>       $members   the keys of a group
-     * @param ?self                     $itemSetting what the values of a map or a list may be
-     * @param ?Closure(array<array-key, mixed>): bool $allowsUnknownKeys whether a group may have keys of the application
+     * @param ?self                     $itemSetting the setting for each value of a map or a list
+     * @param ?Closure(array<array-key, mixed>): bool $allowsUnknownKeys whether a group may have unknown keys
      * @param ?Closure(array<array-key, mixed>, string): void $extraCheck another check of the value, given its path
      */
     private function __construct(
@@ -37,7 +37,7 @@ final class Setting
 
     /**
      * Creates a setting for a flag of a model: a boolean, or one of the values that environment
-     * variables and databases have for booleans. Null means false.
+     * variables and databases use for booleans. Null means false.
      */
     public static function modelFlag(): self
     {
@@ -132,7 +132,7 @@ final class Setting
 
     /**
      * @param array<string, self>                             $members
-     * @param ?Closure(array<array-key, mixed>): bool         $allowsUnknownKeys whether the group may have keys of the application
+     * @param ?Closure(array<array-key, mixed>): bool         $allowsUnknownKeys whether the group may have unknown keys
      * @param ?Closure(array<array-key, mixed>, string): void $extraCheck
      */
     public static function group(array $members, ?Closure $allowsUnknownKeys = null, ?Closure $extraCheck = null): self

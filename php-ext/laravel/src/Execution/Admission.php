@@ -20,10 +20,13 @@ use Pillion\ToolResult;
  */
 final class Admission
 {
-    /** @var array<string, ToolResult> earlier results (`approval_required`) of calls approved since, by approval ID */
+    /**
+     * @var array<string, ToolResult> the results (`approval_required`) of calls that were approved after these results,
+     *     by approval ID
+     */
     private array $approvedResults = [];
 
-    /** @var array<string, int> how often each call that was admitted earlier but did not run is admitted again, by digest */
+    /** @var array<string, int> how often each previously admitted call is still admitted without checks, by digest */
     private array $readmittedCounts = [];
 
     /** @var list<AdmittedCall> the admitted calls */
@@ -43,7 +46,7 @@ final class Admission
     }
 
     /**
-     * Runs `$run`, which makes calls, some of them approved since their last attempt.
+     * Runs `$run`, which makes calls, some of which were approved after their previous attempt.
      *
      * @template T
      *

@@ -91,7 +91,7 @@ final class ModelDirectory
     }
 
     /**
-     * Returns the models of the lists, by id.
+     * Returns the models of the lists that `model_lists` names, by model ID.
      *
      * @return array<string, array<string, mixed>>
      *

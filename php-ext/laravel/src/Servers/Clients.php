@@ -47,7 +47,7 @@ final class Clients
         return $this->hooks->hasTokenFor($server->name) ? $scope . ':user:' . ($this->user ?? '') : $scope;
     }
 
-    /** Closes the sessions with the MCP servers that were used so far. */
+    /** Closes the sessions with all MCP servers for which {@see client()} has created a client. */
     public function disconnect(): void
     {
         foreach ($this->clients as $client) {

@@ -138,7 +138,7 @@ final class ServerConfig
         return $entry;
     }
 
-    /** Returns the label of the server, by which limits and approvals identify it. */
+    /** Returns the label that identifies the server in limits and approvals. */
     public function label(): string
     {
         $label = $this->entry()['server_label'] ?? null;

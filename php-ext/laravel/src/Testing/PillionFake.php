@@ -110,7 +110,7 @@ final class PillionFake
         return $this->fakes === null || $this->findFakeKey(is_string($tool) ? $this->namesOf($tool) : $tool) !== null;
     }
 
-    /** @internal Returns the names of a tool, or of a tool that no registry knows. */
+    /** @internal Returns the names of a tool, given as an object or by its name in the registry. */
     public function namesOf(ToolInterface|string $tool): ToolNames
     {
         if (is_string($tool)) {
@@ -167,7 +167,10 @@ final class PillionFake
         }
     }
 
-    /** @internal Makes sure that a call that is about to run is faked if necessary. */
+    /**
+     * @internal Wraps the tool of a call that is about to run in a fake, or adds a fake for a missing tool.
+     *     Throws if the tool has no fake and stray calls are forbidden.
+     */
     public function fakeIfNeeded(ToolCall $call, ToolRegistry $registry): void
     {
         $tool = $registry->get($call->name);

@@ -11,7 +11,7 @@ final class RecordedCall
      * @param string               $tool         the name in the registry, with the server's prefix
      * @param array<string, mixed> $arguments
      * @param ?string              $server       the MCP server, if the tool was called through `Pillion::server()`
-     * @param ?string              $nameOnServer the tool's name on its MCP server; null if it is not a server's tool
+     * @param ?string              $nameOnServer the tool's name on its MCP server; null for a tool without a server
      */
     public function __construct(
         public readonly string $tool,

@@ -98,7 +98,10 @@ final class Batch
         return '{"id":' . Json::encode($call->id) . ',"name":' . Json::encode($call->name) . ",\"arguments\":$arguments}";
     }
 
-    /** @return list<list<int>> indices of the calls of each request, for a sidecar with the default limits; one empty list without calls */
+    /**
+     * @return list<list<int>> the indices of the calls of each request, for a sidecar with the default limits; a
+     *                         single empty list if there are no calls
+     */
     private function groupByRequest(): array
     {
         $requests = [];

@@ -66,7 +66,7 @@ final class Builtins
         return array_map($createTool, $definitions);
     }
 
-    /** @return array<string, ToolDefinition> the tools; the sidecar's configuration determines their services */
+    /** @return array<string, ToolDefinition> the network tools by name */
     private static function serviceDefinitions(): array
     {
         return [

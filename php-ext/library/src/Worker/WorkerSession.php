@@ -18,7 +18,7 @@ use Pillion\ToolResult;
  */
 final class WorkerSession
 {
-    /** Maximum time between two checks of the limits, in seconds. */
+    /** Maximum time between two checks of the limits of {@see RunLimits}, in seconds. */
     private const CHECK_INTERVAL = 1.0;
     /**
      * Maximum time in seconds that a worker that is about to leave waits for the sidecar's
@@ -56,7 +56,7 @@ final class WorkerSession
     }
 
     /**
-     * Serves calls until a limit is reached.
+     * Serves calls until a limit of {@see RunLimits} is reached.
      *
      * @throws ConnectionLostException when the connection is lost before a limit is reached
      * @throws TransportException      when the sidecar sends an invalid message

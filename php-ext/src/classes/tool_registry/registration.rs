@@ -31,7 +31,7 @@ use crate::zend::{
 static NEXT_TOOL_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
-/// the settings configure.
+/// the `$services` array configures.
 pub(super) fn with_builtins(call: &mut MethodCall<'_>) -> Outcome {
     let service_tools = call
         .optional_array(0)?

@@ -64,8 +64,8 @@ impl QueueLimits {
         self.max_running.saturating_sub(1).max(1)
     }
 
-    /// Returns the maximum number of running calls of one tool, if less than the maximum of its
-    /// source.
+    /// Returns the configured maximum number of running calls of one tool, which applies in
+    /// addition to the maximum of the tool's source. `None` if the tool has no limit of its own.
     pub(super) fn max_of_tool(&self, tool: &ToolName) -> Option<usize> {
         self.tool_limits
             .get(tool.as_str())

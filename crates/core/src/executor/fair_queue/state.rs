@@ -191,9 +191,10 @@ impl State {
         picked_calls
     }
 
-    /// Removes and returns the call that runs next: the oldest call of the source that has the
-    /// fewest running calls and is below its limit. Sources with equally many running calls take
-    /// turns.
+    /// Removes and returns the call that runs next. Prefers the source with the fewest running
+    /// calls; sources with equally many running calls take turns. Within a source, accounts take
+    /// turns, and each account's oldest call runs first. Skips calls whose source, tool or account
+    /// is at its limit.
     fn pick(&mut self) -> Option<(Waiter, Box<CountedCall>)> {
         if self.running_count >= self.bounds.max_running || self.sources.is_empty() {
             return None;

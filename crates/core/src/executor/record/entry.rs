@@ -40,7 +40,7 @@ pub(in crate::executor) struct Entry {
     is_shared: bool,
     /// Whether an earlier call, which waits for the same approval, has begun the record.
     is_continued: bool,
-    /// Whether the approval was used up for this call.
+    /// Whether this call has used up its approval.
     is_approved: bool,
     /// Whether an open approval refers to this record. The decision or the expiry of the approval
     /// completes the record.
@@ -90,7 +90,7 @@ impl Entry {
         self.is_waiting = is_waiting;
     }
 
-    /// Notes that the approval was used up for this call.
+    /// Notes that this call has used up its approval.
     pub(in crate::executor) fn mark_approved(&mut self) {
         self.is_approved = true;
     }
@@ -197,7 +197,7 @@ impl Entry {
         result.metadata.insert("record_id".to_owned(), json!(id));
     }
 
-    /// Writes the end of the call. Returns whether it is recorded.
+    /// Writes the end of the call. Returns whether the end is recorded.
     async fn write_end(&mut self) -> bool {
         let needs_decision = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
         if !self.is_own() {
@@ -344,7 +344,7 @@ enum RecordUse {
     Own,
     /// The call shares the record with calls that wait for the same approval.
     Waiting,
-    /// The approval was used up for the call, so the record belongs to the call.
+    /// The call has used up the approval, so the record belongs to the call.
     Approved,
 }
 

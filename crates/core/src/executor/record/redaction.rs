@@ -95,8 +95,7 @@ impl Redaction {
         }
     }
 
-    /// Returns the form of a call's result that the call log contains; `None` if the result is
-    /// null.
+    /// Returns the recorded form of a call's result; `None` if the result is null.
     #[must_use]
     pub fn result(&self, result: &Value) -> Option<String> {
         match result {

@@ -17,7 +17,7 @@ const MIN_DATA_CHARS: usize = 256;
 /// The names of members that contain encoded data, in objects that also have a media type.
 const DATA_MEMBERS: [&str; 2] = ["data", "blob"];
 
-/// The Base64 text with which data of a media type begin, for each type.
+/// File signatures (magic numbers) in Base64, each with the media type of the file.
 const MAGIC_NUMBERS: [(&str, &str); 4] = [
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
@@ -128,7 +128,7 @@ pub(super) fn parse_parts<'a>(
         return None;
     }
     for (part, block) in parts.iter_mut().zip(blocks) {
-        // The block is text, or of a type that this version does not know.
+        // The block is text, or has a type that this version of Pillion does not know.
         part.get_or_insert_with(|| {
             ResultPart::Text(match super::reading::block_text(block) {
                 Some(text) => text.into(),

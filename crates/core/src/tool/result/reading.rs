@@ -12,8 +12,6 @@ use super::media::{self, ResultPart};
 /// result without blocks, returns its structured content. Returns any other result unchanged,
 /// except that markers replace encoded data. An object with members that a `CallToolResult` does
 /// not have is not treated as an MCP result.
-///
-/// Objects with members that a `CallToolResult` does not have are a tool's own format.
 pub(crate) fn extract_reading(result: &Value) -> Cow<'_, Value> {
     if let Some(parts) = parse_parts(result) {
         let texts = parts.into_iter().map(|part| match part {
@@ -51,7 +49,8 @@ const RESULT_MEMBERS: [&str; 5] = [
 
 fn is_call_tool_result(result: &Map<String, Value>) -> bool {
     let is_known = |name: &String| RESULT_MEMBERS.contains(&name.as_str());
-    // An object without any of these members is not treated as an MCP result.
+    // An object with neither `content` nor `structuredContent` is not treated as an MCP result,
+    // because results of other tools may have members such as `_meta`, too.
     let is_mcp = result.contains_key("content") || result.contains_key("structuredContent");
     is_mcp && result.keys().all(is_known)
 }

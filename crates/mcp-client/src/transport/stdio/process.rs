@@ -1,9 +1,9 @@
 //! Runs a server's process in a separate thread.
 //!
-//! A thread rather than tasks, for three reasons. The kernel kills a child with the *thread* that
-//! started it, and tokio's threads come and go. Terminating a child (wait, SIGTERM, wait, SIGKILL,
-//! reap) must continue after the runtime has stopped. And waiting requires no SIGCHLD handler,
-//! which would be a second one in PHP.
+//! The supervisor is a thread, not a task, for three reasons. The kernel kills a child with the
+//! *thread* that started it, and tokio's threads come and go. Terminating a child (wait, SIGTERM,
+//! wait, SIGKILL, reap) must continue after the runtime has stopped. A thread can wait for the
+//! child without a SIGCHLD handler, which would be a second handler in a PHP process.
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,7 +27,7 @@ use crate::{McpErrorKind, StdioCommand};
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval for checking whether a process has ended, on kernels before 5.3, which cannot report
-/// it.
+/// the end of a process through a file descriptor.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const SHELL: &str = "/bin/sh";
@@ -225,8 +225,8 @@ struct ProcessWatch {
 }
 
 impl ProcessWatch {
-    /// Waits until the process has ended (returns `true`), or until `stop_reader` has input or the
-    /// time limit passes (returns `false`).
+    /// Waits until the process has ended (returns `true`), or until `stop_reader` has input or
+    /// `timeout` expires (returns `false`).
     fn wait(&self, stop_reader: Option<&PipeReader>, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {

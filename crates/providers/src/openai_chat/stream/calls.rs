@@ -168,7 +168,8 @@ impl StreamedCall {
         self.scan.push(piece);
     }
 
-    /// Returns whether the arguments so far may be a placeholder for arguments that follow.
+    /// Returns whether the arguments that have arrived may be a placeholder for arguments that
+    /// follow.
     fn is_placeholder(&self) -> bool {
         self.arguments.len() <= MAX_PLACEHOLDER_BYTES
             && PLACEHOLDERS.contains(&self.arguments.trim())

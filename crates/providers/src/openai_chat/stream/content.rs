@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use crate::openai_chat::OpenAiChat;
 use crate::{Delta, ModelError, ProviderApi};
 
-/// Adds the content of a delta to the content so far. Content is text or a list of parts (Mistral),
-/// and a server may send both in one response.
+/// Adds the content of a delta to the message's `content`. Content is text or a list of parts
+/// (Mistral), and a server may send both in one response.
 pub(super) fn add(
     content: &mut Value,
     addition: Value,
@@ -47,7 +47,7 @@ fn add_text(content: &mut Value, text: String) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Converts the content so far to a list.
+/// Converts the message's content to a list of parts.
 fn convert_to_list(content: &mut Value) -> Result<&mut Vec<Value>, ModelError> {
     if let Value::Null | Value::String(_) = content {
         let parts = match content.take() {

@@ -14,7 +14,7 @@ enum ScanProgress {
     NotStarted,
     Started,
     Complete,
-    /// The text so far is not a single JSON object.
+    /// The text that has arrived is not a single JSON object.
     Invalid,
 }
 
@@ -29,7 +29,7 @@ impl ObjectScan {
         }
     }
 
-    /// Returns whether the text so far is one complete object.
+    /// Returns whether the text that has arrived is one complete JSON object.
     pub(super) fn is_complete(&self) -> bool {
         self.progress == ScanProgress::Complete
     }

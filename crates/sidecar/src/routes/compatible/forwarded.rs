@@ -51,10 +51,10 @@ const TOOLS_REASON: &str = "omitted: tools would run at the provider";
 
 /// Returns the fields of a request that are forwarded to the model's provider, whose API is `api`:
 /// the parameters that are known not to make the provider run tools or use another model, and the
-/// parameters that the configuration allows. Fields without a value are dropped.
+/// parameters that the configuration allows. Other fields are dropped if they have no value.
 ///
 /// # Errors
-/// [`RequestError`] names the first field that is not forwarded.
+/// [`RequestError`] names the first field that has a value and is not forwarded.
 pub(in crate::routes) fn forwarded_parameters(
     fields: &Map<String, Value>,
     model: &Model,

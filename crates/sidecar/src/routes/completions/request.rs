@@ -14,7 +14,7 @@ use crate::routes::compatible::{
 use crate::routes::error::{RequestError, Result};
 use pillion_gateway::models::Model;
 
-/// The request body of OpenAI's chat completions.
+/// The request body of OpenAI's Chat Completions API.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub(crate) struct Completion {

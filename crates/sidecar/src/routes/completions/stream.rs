@@ -18,7 +18,7 @@ pub(super) struct CompletionChunks {
     /// Whether text was sent.
     has_text: bool,
     has_streamed_reasoning: bool,
-    /// Whether a tool has run after the last text.
+    /// Whether the next text begins a new paragraph, because a tool has run since the last text.
     must_begin_paragraph: bool,
     /// The calls of the tools that the request defines; `None` if the request defines no tools.
     calls: Option<CallPieces>,

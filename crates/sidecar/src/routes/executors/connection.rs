@@ -19,7 +19,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl PhpExecutor {
     /// Runs the calls of the PHP process until its connection ends, `process_end` resolves or
-    /// `admission` ends; or, between executions, until `shutdown` resolves.
+    /// `admission` is revoked. Once `shutdown` has resolved, also ends when no execution is
+    /// running.
     pub(super) async fn serve<S>(
         self,
         stream: S,
@@ -53,8 +54,8 @@ impl PhpExecutor {
                     if let Err(id) = execution_end {
                         tracing::error!(execution = id, "An execution of a PHP process panicked");
                         let error = "The execution failed unexpectedly: see the sidecar's log";
-                        // The message may exceed the outbox's limit, because at most one such
-                        // message is queued for each admitted execution.
+                        // The message is queued even if the outbox is full, because at most one
+                        // such message is queued for each admitted execution.
                         php.send_now(rpc_connection::error_response(&json!(id), rpc_connection::INTERNAL_ERROR, error));
                     }
                     Ok(())

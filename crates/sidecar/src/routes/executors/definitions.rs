@@ -10,14 +10,14 @@ use super::PhpExecutor;
 use super::execution::{Execution, Handler};
 use super::message::{Definitions, ServerEntry, ToolEntry};
 
-/// Maximum number of tools of one executor, and also of its aliases.
+/// Maximum number of tools of one executor, and maximum number of its aliases.
 const MAX_TOOLS: usize = 10_000;
 
 /// Maximum length of an alias, in bytes.
 const MAX_ALIAS_BYTES: usize = 1024;
 
-/// Maximum length of the label of a tool's MCP server, and also of its URL, in bytes. The length is
-/// limited, because each notification about a call names the server.
+/// Maximum length of the label of a tool's MCP server, and of the server's URL, in bytes. The
+/// length is limited, because each notification about a call names the server.
 const MAX_SERVER_BYTES: usize = 2048;
 
 /// Maximum size of the definitions of one executor, in bytes.

@@ -11,7 +11,7 @@ use crate::outbox::Outbox;
 use pillion_gateway::rpc_connection;
 
 /// Maximum size of the unsent messages to the PHP process, in bytes. Above this size, the sidecar
-/// sends no further results and requests, and reads no further messages that need a reply.
+/// queues no further results and requests, and reads no further messages that need a reply.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 /// Maximum number of requests to which the PHP process has not responded. The number of running
@@ -127,7 +127,7 @@ impl PhpProcess {
         self.outbox.send(line, || ()).await;
     }
 
-    /// Sends a line at once, even above the limit.
+    /// Queues a line at once, even if the outbox is full.
     pub(super) fn send_now(&self, line: String) {
         self.outbox.send_now(line);
     }

@@ -185,9 +185,9 @@ fn warn_about_skipped_file(path: &Path) {
     );
 }
 
-/// Waits for another process that recovers abandoned spool files. During a recovery, a lock on a
-/// spool file does not show that the process of the file is running, because the recovering process
-/// also locks the files.
+/// Locks the recovery of abandoned spool files; waits while another process holds the lock. During
+/// a recovery, a lock on a spool file does not show that the process of the file is running,
+/// because the recovering process also locks the files.
 pub(super) fn lock_recovery(database_path: &Path) -> io::Result<File> {
     let mut path = database_path.as_os_str().to_owned();
     path.push(".recovery");

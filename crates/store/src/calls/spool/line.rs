@@ -42,11 +42,11 @@ const CHECKSUM_MEMBER: &[u8] = b",\"crc32\":";
 /// Maximum length of the checksum member's value and of the end of the line, in bytes.
 const MAX_CHECKSUM_LEN: usize = 11;
 
-/// What a line of a file of recorded calls contains.
+/// The result of decoding a line of a spool file.
 #[derive(Debug)]
 pub(super) enum DecodedLine {
     Record(Box<ToolCallRecord>),
-    /// The line is a record of a newer program.
+    /// The line is a record of a newer version of Pillion.
     Unknown,
     /// The line is not a complete record.
     Damaged,

@@ -23,8 +23,8 @@ final class Definitions
     private ?int $sentVersion = null;
 
     /**
-     * Returns the request's parameter `definitions` with the changes of the registry; empty if the
-     * registry has not changed.
+     * Returns the request's parameter `definitions`, which contains the changes to the registry
+     * since the previous request; empty if the registry has not changed.
      *
      * @return array<string, mixed>
      */

@@ -99,7 +99,7 @@ final class ExecutorConnection
     }
 
     /**
-     * Sends the request to run calls, with the changes of the registry since the previous request.
+     * Sends the request to run calls, with the changes to the registry since the previous request.
      *
      * @param array<string, mixed> $params
      *
@@ -162,7 +162,7 @@ final class ExecutorConnection
      *
      * @param string $result JSON
      *
-     * @throws ConnectionLostException also in a child process, which a PHP tool forked
+     * @throws ConnectionLostException also in a child process that a PHP tool forked
      */
     public function respond(int $id, string $result): void
     {

@@ -35,7 +35,7 @@ final class ToolFailure extends \Exception
         return new ToolResult($call->id, $call->name, $this->result, false, $this->getMessage(), $this->errorCode, metadata: $metadata);
     }
 
-    /** Converts an exception that a tool threw to the failure of its call. */
+    /** Returns the failure of a call whose PHP code, such as the tool, threw `$exception`. */
     public static function fromThrowable(\Throwable $exception): self
     {
         if ($exception instanceof self) {

@@ -61,8 +61,8 @@ final class Capabilities
     }
 
     /**
-     * Reads a boolean. Also accepts the values that environment variables and databases have for
-     * booleans.
+     * Reads a boolean. Also accepts the values that environment variables and databases use for
+     * booleans, such as `0` and `'true'`.
      */
     private static function parseFlag(string $path, mixed $value): bool
     {

@@ -30,7 +30,10 @@ final class ModelKeys
     /** Maximum number of cached model keys. Also the maximum length of a cached key, in bytes. */
     private const MAX_CACHED_KEYS = 100;
 
-    /** @var array<int, array<string, true>> a cache of keys that resemble no known key, by the number of known keys: comparing takes time */
+    /**
+     * @var array<int, array<string, true>> the keys that resemble no known key, by the number of known keys; cached,
+     *     because comparing keys takes time
+     */
     private static array $unrelatedKeys = [];
 
     /**

@@ -73,7 +73,7 @@ final class ToolEntries
         return $wasRegistered;
     }
 
-    /** Returns a number that grows with each change. */
+    /** Returns a number that grows with each change to the registry. */
     public function version(): int
     {
         return $this->version;

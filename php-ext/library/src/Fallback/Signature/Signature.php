@@ -64,7 +64,7 @@ final class Signature
      *
      * @return array<string, mixed>
      *
-     * @throws InvalidInputException naming an argument that is not a PHP integer
+     * @throws InvalidInputException naming an `int` parameter whose argument is a fraction, or a number beyond 64 bits
      */
     public static function bind(array $binding, array $arguments): array
     {

@@ -32,8 +32,8 @@ pub fn with_call_events<T>(
     }
 }
 
-/// Dispatches the start event of a call. If this fails, the end event is dispatched as well,
-/// because a listener may already have received the start event.
+/// Dispatches the start event of a call. If the dispatch fails, the end event is dispatched as
+/// well, because a listener may already have received the start event.
 ///
 /// # Errors
 /// An exception from a listener.

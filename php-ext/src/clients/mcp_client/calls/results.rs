@@ -9,7 +9,8 @@ use crate::mcp::decode_message;
 use crate::values::tool_result::ResultParts;
 use crate::zend::{Outcome, Result, entries, member, new_array, new_int, new_string};
 
-/// Returns the result of a call as a `ToolResult`, with an error code if the result has `isError`.
+/// Returns the result of a call as a `ToolResult`, with an error code if the server has set
+/// `isError` to true.
 pub fn result_of_call(
     id: &str,
     name: &str,
@@ -31,7 +32,7 @@ pub fn result_of_call(
     Ok((result_parts.into_object()?, code))
 }
 
-/// Returns whether a tool's result has `isError`.
+/// Returns whether a tool's result has `isError` set to true.
 pub fn is_error(result: &Zval) -> bool {
     member(result, "isError").and_then(|value| value.bool()) == Some(true)
 }
