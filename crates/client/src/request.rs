@@ -133,7 +133,7 @@ impl<'a, R> Request<'a, R> {
             .exchange(self.method, &self.target, body, self.caller)
             .map_err(|error| error.into_tool_timeout(self.tools))?;
         if is_success(status) {
-            return Ok(Response::new(body));
+            return Ok(Response::new(status, body));
         }
         Err(ClientError::from_response(status, &body))
     }

@@ -8,13 +8,15 @@ use crate::ClientError;
 /// The undecoded body of a successful response, which is an `R` as JSON.
 #[derive(Debug)]
 pub struct Response<R> {
+    status: u16,
     body: Vec<u8>,
     body_type: PhantomData<fn() -> R>,
 }
 
 impl<R> Response<R> {
-    pub(crate) fn new(body: Vec<u8>) -> Self {
+    pub(crate) fn new(status: u16, body: Vec<u8>) -> Self {
         Self {
+            status,
             body,
             body_type: PhantomData,
         }
@@ -41,7 +43,7 @@ impl<R> Response<R> {
         R: DeserializeOwned,
     {
         serde_json::from_slice(&self.body).map_err(|source| ClientError::Decode {
-            status: 200,
+            status: self.status,
             source,
         })
     }

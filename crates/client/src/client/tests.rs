@@ -264,7 +264,10 @@ fn each_kind_of_malformed_response_has_its_error() {
         ),
         (Vec::new(), "closed"),
         (b"SSH-2.0-OpenSSH\r\n\r\n".to_vec(), "not valid HTTP"),
-        (http(200, "{\"status\": 1"), "not the expected JSON"),
+        (
+            http(201, "{\"status\": 1"),
+            "HTTP status 201) is not the expected JSON",
+        ),
         (
             http(200, "\"\u{fffd}\"")
                 .into_iter()

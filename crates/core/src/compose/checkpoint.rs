@@ -73,7 +73,7 @@ impl CheckpointStore for MemoryCheckpoints {
     fn save(&self, key: String, checkpoint: StepCheckpoint) -> CheckpointSaveFuture {
         let mut checkpoints = self.checkpoints.lock();
         checkpoints.retain(|_, (saved_at, _)| saved_at.elapsed() < self.ttl);
-        let has_room = checkpoints.len() < MAX_CHECKPOINTS;
+        let has_room = checkpoints.len() < MAX_CHECKPOINTS || checkpoints.contains_key(&key);
         if has_room {
             checkpoints.insert(key, (Instant::now(), checkpoint));
         }
@@ -87,5 +87,21 @@ impl CheckpointStore for MemoryCheckpoints {
             };
             has_room.then_some(()).ok_or_else(store_full)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_store_still_replaces_a_checkpoint() {
+        let checkpoints = MemoryCheckpoints::new(Duration::from_secs(60));
+        let save = |key: usize| checkpoints.save(key.to_string(), StepCheckpoint::default());
+        for key in 0..MAX_CHECKPOINTS {
+            save(key).await.unwrap();
+        }
+        assert!(save(MAX_CHECKPOINTS).await.is_err());
+        save(0).await.unwrap();
     }
 }
