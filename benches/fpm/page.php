@@ -11,7 +11,7 @@ use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Sidecar;
 
-/** Sends a request like a program without the extension: with a new handle and a session id from a file. */
+/** Sends a request like a program without the extension: with a new handle and a session ID from a file. */
 function post(CurlHandle $curl, string $url, string $revision, string $session, array $message, ?string &$newSession = null): ?array
 {
     $headers = ['Content-Type: application/json', 'Accept: application/json, text/event-stream', "MCP-Protocol-Version: $revision"];

@@ -24,7 +24,7 @@ pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallConte
         Value::Array(list) if list.is_empty() => JsonObject::new(),
         _ => {
             return Err(exception::invalid_input(
-                "The context must be an array with names as keys",
+                "The context must be an array with string keys",
             ));
         }
     };

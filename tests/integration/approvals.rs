@@ -20,12 +20,12 @@ pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Va
     response["result"].clone()
 }
 
-/// Makes a call that needs approval. Returns the approval's id.
+/// Makes a call that needs approval. Returns the approval's ID.
 pub fn request_approval(socket: &Path, user: &str, expression: &str) -> String {
     approval_id(&calculate(socket, user, expression, ""))
 }
 
-/// Returns the approval id of a result.
+/// Returns the approval ID of a result.
 pub fn approval_id(result: &Value) -> String {
     assert_json!(result["success"], false);
     assert_json!(result["error_code"], "approval_required");
@@ -34,7 +34,7 @@ pub fn approval_id(result: &Value) -> String {
     id.to_owned()
 }
 
-/// Waits until a call needs approval. Returns the approval's id.
+/// Waits until a call needs approval. Returns the approval's ID.
 pub fn wait_for_approval(socket: &Path) -> String {
     eventually_some("a call waits", || {
         let open = socket.get("/api/v1/approvals?status=pending").json();

@@ -11,7 +11,7 @@ use nix::unistd::{Pid, geteuid};
 use crate::prelude::*;
 use crate::program::{Guarded, pillion_path};
 
-/// The id of a user without privileges.
+/// The ID of a user without privileges.
 const UNPRIVILEGED_UID: u32 = 65_534;
 
 /// Starts a command in a shell that allows core dumps, as another user if this process is root.

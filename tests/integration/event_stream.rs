@@ -24,14 +24,14 @@ impl EventStream {
         Self(lines)
     }
 
-    /// Opens the stream of the sidecar's events. Returns also the id of its first event, `ready`.
+    /// Opens the stream of the sidecar's events. Returns also the ID of its first event, `ready`.
     pub fn from_now(socket: &Path, query: &str) -> (Self, String) {
         let mut stream = Self::open(socket, &format!("/api/v1/events{query}"), "");
         let ready = stream.expect("ready");
         (stream, ready.id)
     }
 
-    /// Opens the stream of the sidecar's events after the event with this id.
+    /// Opens the stream of the sidecar's events after the event with this ID.
     pub fn after(socket: &Path, id: &str) -> Self {
         Self::open(
             socket,

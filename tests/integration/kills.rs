@@ -12,9 +12,9 @@ use crate::prelude::*;
 /// Acknowledged changes by kind.
 #[derive(Default)]
 struct Acknowledged {
-    /// The acknowledged calls, by id, with their arguments.
+    /// The acknowledged calls, by ID, with their arguments.
     calls: HashMap<String, Value>,
-    /// The acknowledged approvals, by id, with their status.
+    /// The acknowledged approvals, by ID, with their status.
     approvals: HashMap<String, &'static str>,
     servers: Vec<String>,
 }
@@ -136,7 +136,7 @@ fn assert_distinct<'a>(entries: impl Iterator<Item = &'a Value>) {
     }
 }
 
-/// Returns the entries by id, and asserts that ids are unique.
+/// Returns the entries by ID, and asserts that IDs are unique.
 fn by_id(entries: Vec<Value>) -> HashMap<String, Value> {
     let count = entries.len();
     let entries: HashMap<_, _> = entries

@@ -48,7 +48,7 @@ fn l2_no_client_and_no_server_forges_a_log_line() {
         ]});
         let reply = socket.post("/api/v1/tools/batch-execute", calls.to_string());
         assert_eq!(reply.status, 200, "{reply:?}");
-        // The response has the id as it was sent.
+        // The response has the ID as it was sent.
         assert_eq!(reply.json()["results"][0]["id"], hostile);
         let user = hostile.replace(|c: char| c.is_ascii_control(), "");
         let headers = format!("x-pillion-user: {user}\r\nx-request-id: {user}\r\n");
@@ -115,7 +115,7 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
     let error = rejected.json();
     assert_json!(error["error"]["code"], -32600);
     assert_contains!(error["error"]["message"].to_string(), "at most 256 bytes");
-    // An id of more than 256 bytes does not appear in the log.
+    // An ID of more than 256 bytes does not appear in the log.
     let max_length = daemon.log().lines().map(str::len).max();
     assert!(max_length < Some(2_000), "{max_length:?}");
 }

@@ -4,7 +4,7 @@ use pillion_testkit::root_or_skip;
 
 use crate::prelude::*;
 
-/// The id of a user that does not exist.
+/// The ID of a user that does not exist.
 const OTHER_USER: &str = "54321";
 
 /// Returns a command that runs another command as another user.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The id of a process and of its parent.
+/// The ID of a process and of its parent.
 struct Process {
     id: u32,
     parent: u32,

@@ -110,7 +110,7 @@ fn reply(label: &str, request: &Value, text: &str) -> HostileReply {
     }
 }
 
-/// The events that arrive within two seconds, each with its size, and the id of the first.
+/// The events that arrive within two seconds, each with its size, and the ID of the first.
 fn events(socket: &Path, last_id: Option<&str>, work: impl FnOnce()) -> (Vec<String>, String) {
     let mut stream = socket.connect();
     let last_id = last_id

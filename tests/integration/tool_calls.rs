@@ -162,7 +162,7 @@ fn f4_an_error_of_the_server_finishes_the_record() {
     };
     assert_eq!(call["error"], json!(text));
     assert_eq!(call["serverName"], json!("far"));
-    // The id of the list of servers also filters calls.
+    // The ID of the list of servers also filters calls.
     let servers = daemon.get("/api/v1/servers").json();
     let id = servers["servers"][0]["id"].text();
     assert_eq!(call["serverId"], json!(id));

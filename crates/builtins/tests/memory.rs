@@ -68,7 +68,7 @@ impl MemoryStore for List {
             !(memory.id == id && memory.channel == channel && is_visible)
         });
         if memories.len() == before {
-            return Err(StoreError::not_found("the memory does not exist"));
+            return Err(StoreError::not_found("no memory has this ID"));
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ pub struct ChatState {
 pub struct WaitingCall {
     /// The call as the model made it.
     pub call: ToolCall,
-    /// The id of the approval that the call waits for, if the runner named one.
+    /// The ID of the approval that the call waits for, if the runner named one.
     pub approval_id: Option<String>,
     /// The runner's result; the metadata contains the arguments that the call would run with.
     pub result: ToolResult,
@@ -149,7 +149,7 @@ impl ChatState {
     /// Sets the result of a waiting call that ran elsewhere, for example the call of a tool that an
     /// application runs itself. The runner makes a call wait by returning
     /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired). The next run
-    /// continues with the result. Returns `false` if no call with the id of the result waits.
+    /// continues with the result. Returns `false` if no call with the ID of the result waits.
     pub fn resolve_waiting(&mut self, result: ToolResult) -> bool {
         let calls = self.round.iter_mut().flat_map(|round| &mut round.0);
         let mut waiting_calls =

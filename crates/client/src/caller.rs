@@ -37,7 +37,7 @@ impl Caller {
         self
     }
 
-    /// Sets the request id for the sidecar's logs.
+    /// Sets the request ID for the sidecar's logs.
     #[must_use]
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = Some(id.into());
@@ -52,7 +52,7 @@ impl Caller {
         self
     }
 
-    /// Sets the id of the approval that the call uses.
+    /// Sets the ID of the approval that the call uses.
     #[must_use]
     pub fn approval(mut self, id: impl Into<String>) -> Self {
         self.approval = Some(id.into());

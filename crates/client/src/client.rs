@@ -27,7 +27,7 @@ const BASE_URL: &str = "http://pillion";
 #[derive(Debug)]
 pub struct Client {
     settings: ClientBuilder,
-    /// The agent, and the id of the process that created it. A forked child process must not use
+    /// The agent, and the ID of the process that created it. A forked child process must not use
     /// its parent's connections.
     agent: Mutex<Option<(u32, Agent)>>,
 }

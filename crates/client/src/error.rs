@@ -90,7 +90,7 @@ pub enum ClientError {
         #[source]
         source: serde_json::Error,
     },
-    /// A user, channel or request id contains characters that HTTP headers cannot contain, such as
+    /// A user, channel or request ID contains characters that HTTP headers cannot contain, such as
     /// a line break.
     #[error("The value of the header {header} has characters that are not allowed in a header")]
     InvalidHeader {

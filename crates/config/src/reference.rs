@@ -132,12 +132,18 @@ impl Schema {
             kind => kind,
         };
         match kind.as_str().unwrap() {
-            "array" => format!("array of {}", self.format_type(&definition["items"])),
+            "array" => {
+                let item = self.format_type(&definition["items"]);
+                match item.split_once(' ') {
+                    Some((kind, range)) if kind == "integer" => format!("array of {kind}s {range}"),
+                    _ => format!("array of {item}s"),
+                }
+            }
             "object" => "table".to_owned(),
             kind => match (property.get("minimum"), property.get("maximum")) {
                 (Some(min), Some(max)) => format!("{kind} from {min} to {max}"),
-                (Some(min), None) => format!("{kind} from {min}"),
-                (None, Some(max)) => format!("{kind} up to {max}"),
+                (Some(min), None) => format!("{kind} (minimum {min})"),
+                (None, Some(max)) => format!("{kind} (maximum {max})"),
                 (None, None) => kind.to_owned(),
             },
         }

@@ -6,12 +6,12 @@ use uuid::{NoContext, Uuid};
 
 use crate::timestamp::Timestamp;
 
-/// Maximum time by which the system clock may be set back without affecting the order of new ids.
-/// After a larger step, new ids contain the time of the changed clock.
+/// Maximum time by which the system clock may be set back without affecting the order of new IDs.
+/// After a larger step, new IDs contain the time of the changed clock.
 const MAX_CLOCK_STEP_BACK: Duration = Duration::from_secs(10);
 
-/// The id of a recorded call: a UUID version 7. The id begins with its creation time, so ids sort
-/// in the order in which the calls arrived, and a time range corresponds to a range of ids.
+/// The ID of a recorded call: a UUID version 7. The ID begins with its creation time, so IDs sort
+/// in the order in which the calls arrived, and a time range corresponds to a range of IDs.
 ///
 /// ```
 /// use pillion_core::store::CallId;
@@ -24,9 +24,9 @@ const MAX_CLOCK_STEP_BACK: Duration = Duration::from_secs(10);
 pub struct CallId([u8; 16]);
 
 impl CallId {
-    /// Creates an id that is greater than every earlier id of this process. Exception: while the
-    /// system clock is more than ten seconds behind the time of an earlier id, new ids are smaller
-    /// than that id, and ids of the same millisecond are in no order.
+    /// Creates an ID that is greater than every earlier ID of this process. Exception: while the
+    /// system clock is more than ten seconds behind the time of an earlier ID, new IDs are smaller
+    /// than that ID, and IDs of the same millisecond are in no order.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -36,7 +36,7 @@ impl CallId {
         Self::clamp_time(Self(Uuid::now_v7().into_bytes()), SystemTime::now())
     }
 
-    /// Returns `id`, or an id with the time `now` if the time of `id` is too far in the future.
+    /// Returns `id`, or an ID with the time `now` if the time of `id` is too far in the future.
     /// After the system clock was set back, the `uuid` crate reuses the old time until the clock
     /// has caught up, so all calls of some hours would seem to arrive at one future time.
     fn clamp_time(id: Self, now: SystemTime) -> Self {
@@ -52,7 +52,7 @@ impl CallId {
         Self(Uuid::new_v7(time).into_bytes())
     }
 
-    /// Returns the smallest id for this time: calls at or after this time have this id or a greater
+    /// Returns the smallest ID for this time: calls at or after this time have this ID or a greater
     /// one.
     #[must_use]
     pub fn min_at(time: Timestamp) -> Self {
@@ -67,18 +67,18 @@ impl CallId {
         Self(id)
     }
 
-    /// Returns this id plus `offset`, with the same time, so that the ids of many calls can be
-    /// computed from the first id. The returned id is as unlikely to collide as a new id.
+    /// Returns this ID plus `offset`, with the same time, so that the IDs of many calls can be
+    /// computed from the first ID. The returned ID is as unlikely to collide as a new ID.
     #[must_use]
     pub fn nth(self, offset: u64) -> Self {
-        // The random bits of the id. The other bits are the time, the version and the variant.
+        // The random bits of the ID. The other bits are the time, the version and the variant.
         const RANDOM_BITS: u128 = (1 << 62) - 1;
         let id = u128::from_be_bytes(self.0);
         let random_bits = (id & RANDOM_BITS).wrapping_add(u128::from(offset)) & RANDOM_BITS;
         Self(((id & !RANDOM_BITS) | random_bits).to_be_bytes())
     }
 
-    /// Returns the creation time of the id.
+    /// Returns the creation time of the ID.
     #[must_use]
     pub fn creation_time(self) -> Timestamp {
         let mut milliseconds = [0; 8];
@@ -86,7 +86,7 @@ impl CallId {
         Timestamp::from_millis(i64::from_be_bytes(milliseconds))
     }
 
-    /// Returns the 16 bytes of the id.
+    /// Returns the 16 bytes of the ID.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
@@ -143,7 +143,7 @@ mod tests {
         let behind = CallId::clamp_time(id, much);
         assert_eq!(behind.creation_time(), Timestamp::from(much));
         assert_eq!(behind.to_string().parse(), Ok(behind));
-        // A clock before 1970 still gives a valid id.
+        // A clock before 1970 still gives a valid ID.
         let first = CallId::clamp_time(id, UNIX_EPOCH - Duration::from_secs(1));
         assert_eq!(first.creation_time(), Timestamp::from_millis(0));
     }

@@ -93,7 +93,7 @@ pub struct ToolRun<T> {
     pub name: String,
     /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
-    /// The id of the call.
+    /// The ID of the call.
     pub call_id: String,
 }
 
@@ -102,7 +102,7 @@ pub struct ToolRun<T> {
 pub struct CallNotification {
     /// The name of the tool in the call.
     pub tool: String,
-    /// The id of the call.
+    /// The ID of the call.
     pub call_id: String,
     /// The label of the tool's MCP server, or its URL if it has no label.
     pub server: Option<String>,

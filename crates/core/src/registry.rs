@@ -172,8 +172,8 @@ impl ToolRegistry {
     ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
         let mut state = self.state.write();
         let holder = state.tools.get(entry.name());
-        let name_holder = holder.filter(|holder| holder.is_offered() || !entry.is_offered());
-        if name_holder.is_some_and(|name_holder| !may_replace(name_holder)) {
+        let existing_tool = holder.filter(|holder| holder.is_offered() || !entry.is_offered());
+        if existing_tool.is_some_and(|existing_tool| !may_replace(existing_tool)) {
             return Err(RegistryError::AlreadyRegistered(entry.name().clone()));
         }
         Ok(state.insert(entry))
@@ -210,8 +210,8 @@ impl ToolRegistry {
     ) -> Result<PutResult, RegistryError> {
         let entry = Arc::new(RegisteredTool::new(tool)?);
         let mut state = self.state.write();
-        let name_holder = state.tools.get(entry.name());
-        let outcome = match name_holder.map(may_replace) {
+        let existing_tool = state.tools.get(entry.name());
+        let outcome = match existing_tool.map(may_replace) {
             None => RegistrationState::Added,
             Some(true) => RegistrationState::Replaced,
             Some(false) => RegistrationState::OnStandby,

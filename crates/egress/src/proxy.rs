@@ -104,7 +104,7 @@ impl Proxies {
             .collect()
     }
 
-    /// Lets a client use these proxies, and no other proxies.
+    /// Configures a client to use only these proxies.
     pub(super) fn configure_client(
         &self,
         builder: ClientBuilder,

@@ -54,7 +54,7 @@ struct Shared {
 /// The approval that a call requires.
 struct RequiredApproval {
     hash: String,
-    /// The id of the approval that the call names.
+    /// The ID of the approval that the call names.
     requested_id: Option<String>,
 }
 
@@ -230,7 +230,7 @@ impl Approvals {
         let max_wait = request.context.approval.wait.min(self.section().max_wait);
         let principal = request.context.principal.as_deref();
         let request_verdict = || elicitation::request_verdict(self.redaction(), request);
-        // A caller above the limit of waiting callers gets the approval's id at once, like a caller
+        // A caller above the limit of waiting callers gets the approval's ID at once, like a caller
         // that does not wait.
         let permit = self.shared.pending_decisions.try_acquire_permit(principal);
         let elicitation = permit.as_ref().and_then(|_| request_verdict());

@@ -16,7 +16,7 @@ use pillion_store::Vault;
 use sha2::{Digest, Sha256};
 
 pub use error::CredentialError;
-pub use server_credentials::{CredentialNote, Credentials, take_secrets};
+pub use server_credentials::{CredentialMetadata, Credentials, take_secrets};
 pub use tokens::Account;
 pub use user_credentials::{UserCredential, UserCredentials, forget_server, format_identity};
 
@@ -37,12 +37,12 @@ pub async fn open_vault(
         return Ok(None);
     };
     let vault = Vault::open(Arc::clone(store) as _, key).await?;
-    // The ids are read only to detect errors of the store at start-up; they are not used.
+    // The IDs are read only to detect errors of the store at start-up; they are not used.
     vault.ids(SecretKind::Credential).await?;
     Ok(Some(Arc::new(vault)))
 }
 
-/// Returns the id of a server of the configuration file, derived from its label.
+/// Returns the ID of a server of the configuration file, derived from its label.
 pub fn file_id(label: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(b"pillion server of the configuration file\0");

@@ -2,7 +2,7 @@
 //!
 //! All events are in one ring buffer, in which each listener has a position. A slow listener holds
 //! no memory; if the ring has overwritten the listener's next event, the listener gets a `reset`
-//! event. A client that resumes with the id of an event that is no longer in the ring gets a
+//! event. A client that resumes with the ID of an event that is no longer in the ring gets a
 //! `reset` event as well.
 
 mod event;
@@ -40,7 +40,7 @@ const RESUME_TTL: Duration = Duration::from_secs(300);
 /// Publishes events to all listeners, and stores the most recent ones for clients that reconnect.
 #[derive(Debug)]
 pub struct EventBus {
-    /// The prefix of the event ids of this process.
+    /// The prefix of the event IDs of this process.
     epoch: String,
     ring: Mutex<EventRing>,
     /// The number of the next event, and whether the bus is closed.

@@ -3,7 +3,7 @@
 //! The process releases the lock on the socket's path, so that another sidecar can start if the
 //! successor dies. That sidecar knows nothing of the process, but must not run the process's
 //! requests with idempotency keys again. Therefore the process locks one byte of the lock file,
-//! whose offset follows from the process's id in the call log. The system releases the lock when
+//! whose offset follows from the process's ID in the call log. The system releases the lock when
 //! the process ends for any reason.
 
 use std::fs::{File, OpenOptions};
@@ -64,7 +64,7 @@ fn open_lock_file(socket: &Path) -> io::Result<File> {
 
 fn byte_lock(run_id: &str) -> io::Result<libc::flock> {
     let id = Uuid::try_parse(run_id).map_err(io::Error::other)?;
-    // The offset is the low 62 bits of the id, which are random.
+    // The offset is the low 62 bits of the ID, which are random.
     let offset = id.as_u64_pair().1 & ((1 << 62) - 1);
     Ok(libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,

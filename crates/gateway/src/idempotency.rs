@@ -1,7 +1,7 @@
 //! Requests with an idempotency key (`Idempotency-Key`), each of which runs at most once.
 //!
-//! A key is claimed before its request runs, together with the id of the request's first call in
-//! the call log; further calls have [consecutive ids](CallId::nth). If the process dies, the call
+//! A key is claimed before its request runs, together with the ID of the request's first call in
+//! the call log; further calls have [consecutive IDs](CallId::nth). If the process dies, the call
 //! log decides: without a call whose tool may have started, the key is released; otherwise the
 //! request is not run again, because the tool may have finished. A call that the call log may have
 //! removed counts as started.
@@ -27,7 +27,7 @@ pub use response_bytes::format_scope;
 pub struct IdempotencyKeys {
     store: Arc<dyn Store>,
     runs: ProcessRuns,
-    /// The id of the first call of each running request of this process.
+    /// The ID of the first call of each running request of this process.
     running_calls: Mutex<HashSet<CallId>>,
     /// Locked while an abandoned claim is examined.
     examination_lock: tokio::sync::Mutex<()>,
@@ -46,7 +46,7 @@ pub enum KeyState {
     OtherRequest,
     /// The process that ran the request has died, or could not store the result.
     Interrupted {
-        /// For each call of the request, in order, its id in the call log if its tool may have
+        /// For each call of the request, in order, its ID in the call log if its tool may have
         /// started, else `None`. At least one tool may have started.
         started_calls: Vec<Option<CallId>>,
         /// The stored form of the claim.
@@ -97,11 +97,11 @@ pub struct ClaimedKey {
     key: IdempotencyKey,
     /// The stored form of the claim.
     fingerprint: String,
-    /// The id of the request's first call.
+    /// The ID of the request's first call.
     call: CallId,
 }
 
-/// Returns the ids of a request's calls, starting with the first.
+/// Returns the IDs of a request's calls, starting with the first.
 fn call_ids(first_call: CallId) -> impl Iterator<Item = CallId> + use<> {
     (0..).map(move |index| first_call.nth(index))
 }
@@ -295,7 +295,7 @@ impl IdempotencyKeys {
 }
 
 impl ClaimedKey {
-    /// Returns the ids for the request's calls in the call log, in order.
+    /// Returns the IDs for the request's calls in the call log, in order.
     pub fn calls(&self) -> impl Iterator<Item = CallId> + use<> {
         call_ids(self.call)
     }

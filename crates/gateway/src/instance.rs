@@ -14,13 +14,13 @@ use uuid::Uuid;
 
 use pillion_config::{Config, state_directory};
 
-/// The file with the id, in the state directory.
+/// The file with the ID, in the state directory.
 const INSTANCE_FILE: &str = "instance";
 
 /// Returns the identity of the sidecar on this socket, which is the same after a restart. With
 /// SQLite, whose file only one host uses, the identity consists of the host name and the socket
-/// path. With PostgreSQL, it also contains an id from the state directory; `store.instance`, if
-/// set, replaces id and host name.
+/// path. With PostgreSQL, it also contains an ID from the state directory; `store.instance`, if
+/// set, replaces ID and host name.
 pub(crate) fn sidecar_identity(config: &Config, socket: &Path) -> String {
     let owner = local_identity(socket);
     let Some(StoreLocation::Postgres(_)) = config.store.location else {
@@ -59,7 +59,7 @@ fn format_identity(host: &str, path: &Path) -> String {
     format!("{host}:{}", path.display())
 }
 
-/// Returns the host's id in the state directory `directory`, and creates an id if there is none.
+/// Returns the host's ID in the state directory `directory`, and creates an ID if there is none.
 fn load_or_create_id(directory: &Path) -> io::Result<Uuid> {
     let path = directory.join(INSTANCE_FILE);
     if !path.try_exists()? {
@@ -75,7 +75,7 @@ fn load_or_create_id(directory: &Path) -> io::Result<Uuid> {
         let link_result = fs::hard_link(&temporary_path, &path);
         fs::remove_file(&temporary_path)?;
         match link_result {
-            // The error is ignored, because it means that another process has just created an id,
+            // The error is ignored, because it means that another process has just created an ID,
             // which is read below.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             link_result => link_result?,

@@ -24,7 +24,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 /// processes.
 #[derive(Debug)]
 pub struct Predecessor {
-    /// The process's id in the call log.
+    /// The process's ID in the call log.
     pub run_id: String,
     /// A connection to the process, which the process closes only when it ends.
     pub connection: Option<OwnedFd>,
@@ -40,7 +40,7 @@ impl Predecessors {
         Self(Arc::new(Mutex::new(predecessors)))
     }
 
-    /// Returns the ids of the predecessors, oldest first.
+    /// Returns the IDs of the predecessors, oldest first.
     pub fn ids(&self) -> Vec<String> {
         self.0
             .lock()
@@ -137,7 +137,7 @@ pub(crate) struct ProcessRuns {
 }
 
 impl ProcessRuns {
-    /// Returns whether the process with the id `run_id` may still finish calls. Returns `true` if
+    /// Returns whether the process with the ID `run_id` may still finish calls. Returns `true` if
     /// this process has no socket, because other processes may then run beside it.
     pub(crate) fn may_run(&self, run_id: &str) -> bool {
         run_id == self.current_run.run_id

@@ -16,7 +16,7 @@ pub struct Problem {
     /// Always `about:blank`; `error_code` identifies the problem.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The standard phrase of the HTTP status.
+    /// The standard reason phrase of the HTTP status code.
     title: &'static str,
     /// The HTTP status of the response.
     #[schema(minimum = 400, maximum = 599)]

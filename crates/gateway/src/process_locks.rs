@@ -1,6 +1,6 @@
 //! Detects which processes have ended, among those that share a store and have no socket.
 //!
-//! Each process locks a file that is named after the process's id. The system releases the lock
+//! Each process locks a file that is named after the process's ID. The system releases the lock
 //! when the process ends for any reason, so a process that can acquire the lock knows that the
 //! calls of the other process will never finish.
 
@@ -44,7 +44,7 @@ impl ProcessLocks {
         local_identity(&self.directory)
     }
 
-    /// Locks the file of the process with the id `name`.
+    /// Locks the file of the process with the ID `name`.
     ///
     /// # Errors
     /// If the directory cannot be created, or the file cannot be locked.

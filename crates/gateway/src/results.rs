@@ -40,7 +40,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Size of the file that a check writes, in bytes.
 const TRIAL_BYTES: usize = 4 * 1024;
 
-/// The URI prefix of offloaded results for MCP clients, followed by the result's id.
+/// The URI prefix of offloaded results for MCP clients, followed by the result's ID.
 pub const RESULT_URI_PREFIX: &str = "pillion://results/";
 
 /// The directory of offloaded results. Cheap to clone.
@@ -134,7 +134,7 @@ struct ResultFile {
 }
 
 impl Results {
-    /// Returns the result with this id, unless it has expired.
+    /// Returns the result with this ID, unless it has expired.
     pub async fn find(&self, id: &str) -> io::Result<Option<OpenedResult>> {
         let Ok(id) = Uuid::try_parse(id) else {
             return Ok(None);

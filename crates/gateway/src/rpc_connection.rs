@@ -108,9 +108,9 @@ impl<S: AsyncRead + AsyncWrite> LineWriter<S> {
 /// A received message.
 #[derive(Debug)]
 pub enum RpcMessage {
-    /// A request, or a notification if it has no id.
+    /// A request, or a notification if it has no ID.
     Call {
-        /// The id of the request; `None` for a notification.
+        /// The ID of the request; `None` for a notification.
         id: Option<Box<RawValue>>,
         /// The method of the request or notification.
         method: String,

@@ -132,12 +132,12 @@ impl State {
         }
     }
 
-    /// Returns the store's id, if known.
+    /// Returns the store's ID, if known.
     pub fn store_id(&self) -> Option<&str> {
         self.store_id.as_deref()
     }
 
-    /// Returns the id of this process in the call log.
+    /// Returns the ID of this process in the call log.
     #[must_use]
     pub fn run_id(&self) -> &str {
         &self.runs.current_run.run_id

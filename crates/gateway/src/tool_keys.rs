@@ -13,13 +13,13 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::credentials::UserCredentials;
 use pillion_config::{BuiltinTools, ServiceKey};
 
-/// Returns the id of a key in the vault. The id includes tool and service, so that a key is sent
+/// Returns the ID of a key in the vault. The ID includes tool and service, so that a key is sent
 /// only to the service for which it was set.
 pub fn vault_id(key: &ServiceKey) -> String {
     format!("{}:{}", key.tool, key.service)
 }
 
-/// Returns whether `id` is the id of one of the tool's keys in the vault.
+/// Returns whether `id` is the ID of one of the tool's keys in the vault.
 pub fn is_key_of(id: &str, tool: &str) -> bool {
     id.split_once(':').is_some_and(|(owner, _)| owner == tool)
 }

@@ -46,11 +46,11 @@ pub struct Workers {
 /// The public state of a worker.
 #[derive(Debug)]
 pub struct WorkerReport {
-    /// The worker's id.
+    /// The worker's ID.
     pub id: u64,
     /// The worker's name.
     pub name: String,
-    /// The id of the worker's process, if the socket reports it.
+    /// The ID of the worker's process, if the socket reports it.
     pub pid: Option<i32>,
     /// The names of the worker's tools.
     pub tools: Vec<String>,
@@ -422,7 +422,7 @@ impl Workers {
 }
 
 impl WorkerRegistration {
-    /// Returns the worker's id.
+    /// Returns the worker's ID.
     pub fn id(&self) -> u64 {
         self.id
     }

@@ -38,7 +38,7 @@ pub(crate) struct ApiAccess {
 pub(crate) struct ResponseLimits {
     pub(crate) timeout: Duration,
     pub(crate) max_response_bytes: usize,
-    /// The statuses that count as success.
+    /// The HTTP status codes that count as success.
     pub(crate) success_statuses: Vec<StatusRange>,
 }
 

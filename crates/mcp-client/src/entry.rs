@@ -52,7 +52,7 @@ pub enum EntryError {
     /// The entry is not a JSON object.
     #[error("the entry is not an object")]
     NotAnObject,
-    /// A member without which the entry has no meaning is missing.
+    /// A required member is missing.
     #[error("`{member}` is missing")]
     Missing {
         /// The path of the member, such as `arguments[0].name`.

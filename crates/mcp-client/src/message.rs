@@ -216,13 +216,13 @@ impl IncomingMessage {
                 Ok(Self::Response { id, outcome })
             }
             (None, None) => match envelope.error {
-                // An error without an id gets an empty id, because the server could not read the id
+                // An error without an ID gets an empty ID, because the server could not read the ID
                 // of the request.
                 Some(error) => Ok(Self::Response {
                     id: RpcRequestId::Text(String::new()),
                     outcome: Err(parse_lenient_error(error)),
                 }),
-                // A result without an id is rejected, because some servers send such results in
+                // A result without an ID is rejected, because some servers send such results in
                 // addition to the actual response.
                 None => Err(Error::custom("neither a request nor a response")),
             },
@@ -340,7 +340,7 @@ pub(crate) fn encode_request(
     encode().map_or_else(|_| Bytes::new(), Bytes::from)
 }
 
-/// Serializes a `ping` with an id that no other request has.
+/// Serializes a `ping` with an ID that no other request has.
 pub(crate) fn encode_ping() -> (RpcRequestId, Bytes) {
     let id = RpcRequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()));
     let message = encode_request(&id, "ping", &serde_json::Map::new());

@@ -15,9 +15,10 @@ use super::{
 
 /// Opens the connections of one client, depending on its transport.
 pub(super) enum ConnectionOpener {
-    /// Over HTTP, where the transport and the revision may have to be detected.
+    /// Opens connections over HTTP, and detects the transport and the revision if they are not
+    /// configured.
     Http(Box<HttpConnector>),
-    /// Over stdio or WebSocket, where only the revision may have to be detected.
+    /// Opens connections over stdio or WebSocket, and detects the revision if it is not configured.
     Channel(ChannelConnector),
 }
 

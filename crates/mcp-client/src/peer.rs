@@ -52,7 +52,7 @@ pub(super) struct Peer {
     progress_callbacks: Mutex<HashMap<RpcRequestId, ProgressCallback>>,
     next_token: AtomicI64,
     notifications: broadcast::Sender<Notification>,
-    /// The recipients of notifications, by the id of their `subscriptions/listen` request.
+    /// The recipients of notifications, by the ID of their `subscriptions/listen` request.
     subscribers: Mutex<HashMap<RpcRequestId, mpsc::Sender<Notification>>>,
     result_cache: Arc<McpResultCache>,
     /// Number of messages that the server has sent so far, except responses.

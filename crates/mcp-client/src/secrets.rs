@@ -87,7 +87,8 @@ impl Secrets {
         Self::new(values, &config.authentication, MIN_SECRET_BYTES)
     }
 
-    /// Returns the credentials that may be in the environment of a program.
+    /// Creates the secrets of a program's environment: the value of each variable counts as a
+    /// credential.
     pub(crate) fn for_environment(command: &StdioCommand) -> Self {
         let variables = collect_variable_values(command);
         let values = variables.iter().map(ExposeSecret::expose_secret);
@@ -113,7 +114,7 @@ impl Secrets {
         for value in sensitive_values.filter_map(|value: &HeaderValue| value.to_str().ok()) {
             let credential = strip_scheme(value);
             self.add_sent(credential);
-            // The id and secret in an HTTP Basic header are also added in decoded form, because
+            // The ID and secret in an HTTP Basic header are also added in decoded form, because
             // OAuth clients percent-encode both (RFC 6749, section 2.3.1).
             let is_basic = value.starts_with("Basic ");
             let decoded = BASE64_STANDARD.decode(credential).ok().filter(|_| is_basic);

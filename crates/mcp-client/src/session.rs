@@ -34,7 +34,7 @@ pub(super) struct Session {
     is_lost: AtomicBool,
 }
 
-/// The form of request ids.
+/// The form of request IDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdStyle {
     /// Numbers: `1`, `2`, ...
@@ -120,8 +120,8 @@ impl Session {
         to_rpc_outcome(exchange.await)
     }
 
-    /// Sends a request and returns the JSON-RPC response with the id of the request. A JSON-RPC
-    /// error with another id stays an [`McpErrorKind::HttpStatus`], because the server may not have
+    /// Sends a request and returns the JSON-RPC response with the ID of the request. A JSON-RPC
+    /// error with another ID stays an [`McpErrorKind::HttpStatus`], because the server may not have
     /// processed the request; [`to_rpc_outcome`] converts such an error.
     pub(super) async fn exchange_unconverted(
         self: &Arc<Self>,
@@ -203,7 +203,7 @@ impl Session {
         }
     }
 
-    /// Serializes a request with a new id, and with the metadata that the session's revision
+    /// Serializes a request with a new ID, and with the metadata that the session's revision
     /// requires.
     fn serialize_request(
         &self,
@@ -212,9 +212,9 @@ impl Session {
         extras: RequestExtras,
     ) -> Result<SerializedRequest, McpErrorKind> {
         let id = match (self.id_style, method) {
-            // `server/discover` and `subscriptions/listen` need ids that no other session uses. A
+            // `server/discover` and `subscriptions/listen` need IDs that no other session uses. A
             // server that responds on a stream may respond late, on the stream of a later session.
-            // A server may also use the id of `subscriptions/listen` as the key for the
+            // A server may also use the ID of `subscriptions/listen` as the key for the
             // notification streams of all clients.
             (IdStyle::RandomText, _) | (_, "server/discover" | "subscriptions/listen") => {
                 RpcRequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()))

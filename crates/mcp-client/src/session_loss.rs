@@ -31,9 +31,9 @@ pub(crate) enum SessionLoss {
 /// The form of a response that is not a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseForm {
-    /// A JSON-RPC error with the id of the request, whatever the transport and the HTTP status.
+    /// A JSON-RPC error with the ID of the request, whatever the transport and the HTTP status.
     RpcResponse,
-    /// An HTTP error whose body is a JSON-RPC error with this code, and with another id or none.
+    /// An HTTP error whose body is a JSON-RPC error with this code, and with another ID or none.
     Error(i64),
     /// An HTTP error with any other body, or without a body.
     Other,
@@ -90,7 +90,7 @@ pub(crate) fn session_loss(
     }
 }
 
-/// Returns what a JSON-RPC error with the id of the request says about the session.
+/// Returns what a JSON-RPC error with the ID of the request says about the session.
 pub(crate) fn session_loss_of_error(error: &RpcError) -> SessionLoss {
     let topic = ResponseTopic::from_text(&error.message);
     session_loss(200, ResponseForm::RpcResponse, topic, true)

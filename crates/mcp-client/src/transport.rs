@@ -75,7 +75,7 @@ fn find_response(
 /// and frees its resources.
 #[async_trait]
 pub(super) trait Transport: Send + Sync {
-    /// Sends a request and waits for the response with its id.
+    /// Sends a request and waits for the response with its ID.
     async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind>;
 
     /// Sends a message without a response.

@@ -51,7 +51,7 @@ enum Resumed {
     Unreachable,
     /// The server opens streams without a response, until the client gives up.
     Empty,
-    /// The client sends no GET, because the stream has no event id and cannot be resumed.
+    /// The client sends no GET, because the stream has no event ID and cannot be resumed.
     Never,
 }
 

@@ -36,17 +36,17 @@ const CODES: [i64; 6] = [-32000, -32001, -32002, -32600, -32602, -32603];
 /// The form of the body of a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// A JSON-RPC error with the id of the request.
+    /// A JSON-RPC error with the ID of the request.
     Response,
-    /// An event stream with a JSON-RPC error with the id of the request.
+    /// An event stream with a JSON-RPC error with the ID of the request.
     ResponseEvent,
-    /// A JSON-RPC error with the id null.
+    /// A JSON-RPC error with the ID null.
     Error,
-    /// A JSON-RPC error with an id that the server made up.
+    /// A JSON-RPC error with an ID that the server made up.
     OtherId,
-    /// A JSON-RPC error with the id null as an event stream.
+    /// A JSON-RPC error with the ID null as an event stream.
     Event,
-    /// An event stream whose content type is JSON, with a JSON-RPC error with the id null.
+    /// An event stream whose content type is JSON, with a JSON-RPC error with the ID null.
     MislabeledEvent,
     /// `{"error": TEXT}`.
     Json,

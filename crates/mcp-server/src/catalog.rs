@@ -67,7 +67,7 @@ impl Catalog {
     }
 
     /// Returns the entries of one kind, of the packs and reachable servers that the caller may see.
-    /// A resource URI of a pack never belongs to a server. Of several entries with one id, only the
+    /// A resource URI of a pack never belongs to a server. Of several entries with one ID, only the
     /// first is listed.
     pub(super) async fn list(
         &self,
@@ -357,7 +357,7 @@ pub(super) fn compute_account(caller: &Caller) -> String {
     format!("list of {:?}", caller.context.principal)
 }
 
-/// Returns the entries without those that have the id of an earlier entry.
+/// Returns the entries without those that have the ID of an earlier entry.
 fn skip_duplicates<'a>(
     entries: impl Iterator<Item = &'a CatalogEntry>,
 ) -> impl Iterator<Item = &'a CatalogEntry> {

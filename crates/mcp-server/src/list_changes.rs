@@ -43,8 +43,8 @@ struct WatchedServers {
     /// The watch of each server, by the label of the server.
     watches: HashMap<String, Weak<ServerWatch>>,
     listeners: Vec<Weak<Watches>>,
-    /// The servers since the last [`replace_servers`](ListChanges::replace_servers); `None` before
-    /// the first call.
+    /// The servers that the last call of [`replace_servers`](ListChanges::replace_servers) set;
+    /// `None` before the first call.
     current_servers: Option<Vec<Arc<Server>>>,
 }
 

@@ -82,10 +82,10 @@ pub(super) struct AwaitingClient;
 /// The way in which a client gets the responses to its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Responses {
-    /// All responses arrive over one stream, so that only their ids distinguish them.
+    /// All responses arrive over one stream, so that only their IDs distinguish them.
     SharedStream,
     /// Each response arrives as the response of an HTTP request. Clients that are shared by several
-    /// threads may send requests with equal ids at the same time, although MCP forbids this.
+    /// threads may send requests with equal IDs at the same time, although MCP forbids this.
     PerRequest,
 }
 
@@ -94,14 +94,14 @@ struct SessionState {
     last_used_at: Instant,
     /// The stream for messages that belong to no request.
     stream: Option<Outbox>,
-    /// Requests that were sent to the client and await responses, by id.
+    /// Requests that were sent to the client and await responses, by ID.
     pending_questions: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
-    /// The prefix of the ids of requests to the client. The prefix is unique because a client may
+    /// The prefix of the IDs of requests to the client. The prefix is unique because a client may
     /// have pending requests of two sidecar processes, one of which is shutting down.
     request_prefix: String,
     question_count: u64,
-    /// Requests of the client in progress, by id as the client wrote it. A client may have several
-    /// requests with one id, each over its own connection.
+    /// Requests of the client in progress, by ID as the client wrote it. A client may have several
+    /// requests with one ID, each over its own connection.
     running_requests: HashMap<String, Vec<RunningRequest>>,
     /// The tasks of requests that were aborted because the session ended.
     aborted_tasks: HashSet<task::Id>,
@@ -147,7 +147,7 @@ impl Sessions {
         sessions.insert(session.id, Arc::clone(session));
     }
 
-    /// Returns the session with this id if it belongs to `owner`.
+    /// Returns the session with this ID if it belongs to `owner`.
     pub(super) fn get(&self, id: &str, owner: &Owner) -> Option<Arc<Session>> {
         let id = Uuid::parse_str(id).ok()?;
         let session = self.sessions.lock().get(&id).cloned()?;
@@ -177,7 +177,7 @@ impl Sessions {
     }
 }
 
-/// Returns the id of the session to evict when there are too many sessions in total.
+/// Returns the ID of the session to evict when there are too many sessions in total.
 fn find_evictable(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
     let mut session_counts: HashMap<Option<&str>, usize> = HashMap::new();
     for session in sessions.values() {
@@ -192,7 +192,7 @@ fn find_evictable(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
     Some(evicted_session.id)
 }
 
-/// Returns the id of the session to evict when a principal has too many sessions.
+/// Returns the ID of the session to evict when a principal has too many sessions.
 fn find_evictable_for(
     sessions: &HashMap<Uuid, Arc<Session>>,
     principal: Option<&str>,
@@ -289,8 +289,8 @@ impl Session {
     /// has ended, aborts the request.
     ///
     /// # Errors
-    /// A request with this id is already running, and one of these conditions holds: the client
-    /// gets all responses over one stream, where equal ids are ambiguous; or the client has lost
+    /// A request with this ID is already running, and one of these conditions holds: the client
+    /// gets all responses over one stream, where equal IDs are ambiguous; or the client has lost
     /// the connection of the running request and repeats the request, which must not run twice.
     pub(super) fn start_request<T>(
         &self,
@@ -320,7 +320,7 @@ impl Session {
         Ok(request)
     }
 
-    /// Cancels all running requests with this id.
+    /// Cancels all running requests with this ID.
     pub(super) fn cancel(&self, id: &str) {
         let cancelled_requests = self.state.lock().running_requests.remove(id);
         for request in cancelled_requests.iter().flatten() {
@@ -463,7 +463,7 @@ mod tests {
         // The client has lost the connection of the first request, and repeats the request.
         drop(first_client);
         start_request(Responses::PerRequest, &second_client).unwrap_err();
-        // A cancellation names only the id, so it cancels both requests.
+        // A cancellation names only the ID, so it cancels both requests.
         session.cancel("1");
         for cancelled in running {
             assert!(cancelled.await.unwrap_err().is_cancelled());

@@ -84,7 +84,7 @@ impl MessageListener {
 pub(super) struct OpeningListener {
     opening_future: Option<OpeningFuture>,
     listener: Option<MessageListener>,
-    /// The id of the request that opens the listener.
+    /// The ID of the request that opens the listener.
     id: Box<RawValue>,
 }
 

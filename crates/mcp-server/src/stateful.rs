@@ -116,7 +116,7 @@ async fn subscribe_to_resource(
     Ok(())
 }
 
-/// Returns the parameters of a notification without the id of Pillion's own subscription.
+/// Returns the parameters of a notification without the ID of Pillion's own subscription.
 fn remove_subscription_id(params: &RawValue) -> Members {
     let mut members: Members = serde_json::from_str(params.get()).unwrap_or_default();
     if let Some(meta) = members.get("_meta")
@@ -136,7 +136,7 @@ pub(super) struct RunningSessionRequest {
     request_task: Option<RequestTask>,
     session: Arc<Session>,
     id: Box<RawValue>,
-    /// The id of the task that runs the request.
+    /// The ID of the task that runs the request.
     task_id: task::Id,
     _client: Arc<AwaitingClient>,
 }

@@ -245,7 +245,7 @@ pub(super) async fn listen(
     Ok((acknowledgment, listener))
 }
 
-/// Creates a notification that contains the id of its subscription.
+/// Creates a notification that contains the ID of its subscription.
 fn format_subscription_notice(method: &str, params: Option<&RawValue>, id: &RawValue) -> Bytes {
     let mut members: Members = params
         .and_then(|params| serde_json::from_str(params.get()).ok())

@@ -198,7 +198,7 @@ struct StdioConversation {
 struct ConnectionState {
     /// The session, in revisions with a handshake.
     session: Option<Arc<Session>>,
-    /// Requests of revision 2026-07-28 in progress, by id as the client wrote it.
+    /// Requests of revision 2026-07-28 in progress, by ID as the client wrote it.
     running_tasks: HashMap<String, AbortHandle>,
 }
 

@@ -40,9 +40,9 @@ pub(crate) fn reason(member: Option<&Value>) -> Option<&str> {
     (!text.is_empty() && !PLACEHOLDERS.iter().any(is_placeholder)).then_some(text)
 }
 
-/// Returns why a complete response with this finish reason ended. A response without a finish
-/// reason is complete. If the provider does not document the finish reason, the last call of the
-/// response may have lost arguments, as in a response that reached its maximum length.
+/// Converts the finish reason of a response. A response without a finish reason counts as complete.
+/// With a finish reason that the provider does not document, the response counts as truncated, as
+/// if the response had reached its maximum length.
 pub(crate) fn finish(reason: Option<&str>, parse_ending: ParseEnding, has_calls: bool) -> Finish {
     let Some(text) = reason else {
         return complete_finish(has_calls);

@@ -183,7 +183,7 @@ fn read_response(body: Value) -> Result<TurnResponse, ModelError> {
     Ok(response)
 }
 
-/// Returns the reason for which Google blocked the prompt; `None` if the prompt was not blocked.
+/// Returns why Google blocked the prompt; `None` if the prompt was not blocked.
 fn find_block_reason(feedback: Option<&Value>) -> Option<&str> {
     ending::reason(feedback?.get("blockReason"))
 }

@@ -218,7 +218,7 @@ pub fn format_tools_by_name<'a>(
 /// here, so that invalid JSON becomes a failed result in the executor. Missing arguments, and `[]`,
 /// PHP's encoding of `{}`, become `{}`.
 ///
-/// Google may omit the id of a call. The call then gets an id that begins with `pillion_call_`,
+/// Google may omit the ID of a call. The call then gets an ID that begins with `pillion_call_`,
 /// which [`format_results`] recognizes and does not send.
 ///
 /// ```
@@ -381,7 +381,7 @@ pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls,
 }
 
 /// Formats approval decisions as messages to append to the conversation. A successful result
-/// approves the call with its id; a failed result denies the call, and the model gets the error as
+/// approves the call with its ID; a failed result denies the call, and the model gets the error as
 /// the reason. Only `OpenAiResponses` requests approval.
 ///
 /// ```
@@ -403,8 +403,8 @@ pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
     provider.api().format_permits(results)
 }
 
-/// Reads a response body, unless the body reports an error. All providers report errors in the
-/// member `error`, which is otherwise `null` or absent.
+/// Parses a response body. Returns an error if the body reports one: all providers report errors in
+/// the member `error`, which is otherwise `null` or absent.
 fn parse_body<T>(
     provider: Provider,
     response: &Value,

@@ -101,7 +101,7 @@ fn parse_all_messages(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, Json
             problem: "is empty",
         });
     }
-    // The tool names of the calls in the messages before the current message, by call id.
+    // The tool names of the calls in the messages before the current message, by call ID.
     let mut tool_names = HashMap::new();
     let mut parsed_messages = Vec::with_capacity(messages.len());
     for (index, value) in messages.iter().enumerate() {

@@ -49,7 +49,7 @@ pub struct NativeMcpServer {
 /// The calls for which a provider requests approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum NativeApproval {
-    /// The provider requests approval for no calls.
+    /// The provider never requests approval for calls.
     Never,
     /// The provider requests approval for all calls.
     #[default]

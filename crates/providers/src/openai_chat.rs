@@ -190,7 +190,7 @@ impl ProviderApi for OpenAiChat {
         }
     }
 
-    /// Reads a complete response. A call without an id gets a generated id.
+    /// Reads a complete response. A call without an ID gets a generated ID.
     fn parse_response(&self, mut body: Value) -> Result<TurnResponse, ModelError> {
         self.check_error(&body)?;
         let response_id = body["id"].as_str().map(str::to_owned);
@@ -279,7 +279,7 @@ fn failure_without_choices(body: &Value) -> ModelError {
     }
 }
 
-/// Adds a generated id to a call without an id.
+/// Adds a generated ID to a call without an ID.
 fn add_call_id(call: &mut Value, response_id: Option<&str>, index: usize) {
     let has_id = call["id"].as_str().is_some_and(|id| !id.is_empty());
     if let (false, Some(call)) = (has_id, call.as_object_mut()) {
@@ -288,7 +288,7 @@ fn add_call_id(call: &mut Value, response_id: Option<&str>, index: usize) {
     }
 }
 
-/// Generates a call id. The response's id is part of the call id, so that the ids of two responses
+/// Generates a call ID. The response's ID is part of the call ID, so that the IDs of two responses
 /// differ.
 fn generate_call_id(response_id: Option<&str>, index: usize) -> String {
     let name: String = response_id

@@ -15,7 +15,7 @@ const KEY_PREFIXES: [&str; 9] = [
 /// without anything that looks like a key or a part of a key. Returns `None` if nothing is left.
 pub(crate) fn redact(text: &str) -> Option<String> {
     let mut redacted_text = String::new();
-    // Cuts the text before redacting it, because the text may have megabytes.
+    // Truncates the text before redacting it, because the text may be several megabytes long.
     let beginning: String = text.chars().take(4 * MAX_SHOWN_CHARS).collect();
     for word in beginning.split_whitespace() {
         if !redacted_text.is_empty() {

@@ -95,12 +95,12 @@ pub enum Delta {
     Text(String),
     /// Text of the model's visible thinking.
     Thought(String),
-    /// A piece of a tool call. The first piece of the call at an `index` has the id and name of the
+    /// A piece of a tool call. The first piece of the call at an `index` has the ID and name of the
     /// call. The arguments arrive as pieces of JSON text.
     ToolCall {
         /// The position of the call in the response, from 0.
         index: usize,
-        /// The id of the call; `None` except in the first piece.
+        /// The ID of the call; `None` except in the first piece.
         id: Option<String>,
         /// The name of the tool; `None` except in the first piece.
         name: Option<String>,
@@ -206,7 +206,7 @@ pub(crate) fn read_token_count(body: &Value, pointer: &str) -> u64 {
     body.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Returns a further piece of the arguments of a call whose id and name were reported.
+/// Returns a further piece of the arguments of a call whose ID and name were reported.
 pub(crate) fn arguments_delta(index: usize, arguments: impl Into<String>) -> Delta {
     Delta::ToolCall {
         index,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-use super::{CompiledSchema, Effort, InvalidArguments, OptionalNull};
+use super::{CheckBudget, CompiledSchema, InvalidArguments, OptionalNull};
 
 /// Maximum duration of a brief check.
 const BRIEF_CHECK_TIMEOUT: Duration = Duration::from_millis(5);
@@ -61,11 +61,11 @@ impl CompiledSchema {
                 subtract_size(remaining_bytes.checked_sub(name.len())?, value)
             })?;
         let started_at = Instant::now();
-        let effort = Effort {
+        let budget = CheckBudget {
             deadline: started_at + BRIEF_CHECK_TIMEOUT,
             max_steps: MAX_STEPS,
         };
-        let verdict = self.read_arguments(arguments, nulls, &effort);
+        let verdict = self.read_arguments(arguments, nulls, &budget);
         if has_patterns {
             // A match of a regular expression cannot be interrupted, so the time that the check
             // took is only compared with the time limit afterwards.

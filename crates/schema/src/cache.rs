@@ -82,8 +82,9 @@ pub(super) fn insert(account: &Arc<str>, slot: &Arc<SchemaSlot>, schema: Arc<Com
 }
 
 impl SchemaCache {
-    /// Removes an entry of the account that uses the most bytes. Chooses the oldest entry whose
-    /// schema was not used since the cache last looked at the entry.
+    /// Evicts an entry of the account whose entries use the most bytes. Chooses the entry by the
+    /// second-chance (CLOCK) algorithm: the oldest entry whose schema was not used since the
+    /// algorithm last checked the entry.
     fn evict(&mut self) -> Option<Arc<CompiledSchema>> {
         let accounts = self.accounts.iter_mut();
         let heaviest_account = accounts.max_by_key(|(_, account)| account.bytes);

@@ -8,7 +8,7 @@ use super::{CheckAborted, CompiledSchema, LazySchema};
 
 const CHECK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Runs a check on a stack of the size of the runtime's threads.
+/// Runs a check on a thread with the stack size of the runtime's threads.
 fn check(schema: Value, value: Value) -> Result<Option<String>, CheckAborted> {
     let thread = std::thread::Builder::new().stack_size(2 * 1024 * 1024);
     let check = thread.spawn(move || {

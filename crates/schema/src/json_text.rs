@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use super::alternatives::{
     ARRAY, BOOLEAN, JsonTypes, MAX_STEPS, OBJECT, STRING, SchemaReader, ValueLocation, value_type,
 };
-use super::{CheckAborted, CompiledSchema, Effort, InvalidArguments, OptionalNull, json_values};
+use super::{
+    CheckAborted, CheckBudget, CompiledSchema, InvalidArguments, OptionalNull, json_values,
+};
 
 /// Maximum number of times that a value may be encoded as a JSON string inside a JSON string.
 const MAX_ENCODINGS: usize = 4;
@@ -38,8 +40,8 @@ impl CompiledSchema {
         nulls: OptionalNull,
         time_limit: Duration,
     ) -> Result<Result<bool, InvalidArguments>, CheckAborted> {
-        let effort = Effort::for_time(time_limit);
-        let Err(violation) = self.read_arguments(arguments, nulls, &effort)? else {
+        let budget = CheckBudget::for_time(time_limit);
+        let Err(violation) = self.read_arguments(arguments, nulls, &budget)? else {
             return Ok(Ok(false));
         };
         let mut decoded_value = Value::Object(arguments.clone());
@@ -51,7 +53,7 @@ impl CompiledSchema {
         let Value::Object(mut repaired) = decoded_value else {
             return Ok(Err(violation));
         };
-        match self.read_arguments(&mut repaired, nulls, &effort)? {
+        match self.read_arguments(&mut repaired, nulls, &budget)? {
             Ok(()) => {
                 *arguments = repaired;
                 Ok(Ok(true))

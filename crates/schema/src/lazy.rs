@@ -171,13 +171,13 @@ mod tests {
 
     use super::*;
 
-    fn costly(name: &str) -> Value {
+    fn costly_schema(name: &str) -> Value {
         json!({"properties": {(name): {"pattern": "^[a-z]{1,2000}$"}}})
     }
 
     #[test]
     fn a_costly_pattern_is_compiled_on_first_use() {
-        let schema = LazySchema::check(Arc::new(costly("a")), "lazy").unwrap();
+        let schema = LazySchema::check(Arc::new(costly_schema("a")), "lazy").unwrap();
         assert!(schema.if_compiled(|_| ()).is_none());
         let mut arguments = json!({"a": "1"}).as_object().cloned().unwrap();
         let brief_verdict = schema.validate_briefly(&mut arguments, OptionalNull::Invalid);
@@ -197,7 +197,7 @@ mod tests {
             (json!({"patternProperties": {"^[0-9]{1,3000}$": 5}}), ""),
             (json!({"$ref": "#/$defs/none"}), ""),
         ] {
-            let mut schema = costly("a");
+            let mut schema = costly_schema("a");
             schema["properties"]["b"] = invalid_property.clone();
             let error = LazySchema::check(Arc::new(schema), "lazy").unwrap_err();
             assert!(!error.exceeds_limit());
@@ -217,7 +217,7 @@ mod tests {
     fn compiled_schemas_are_dropped_beyond_the_limit_and_compiled_again() {
         let schemas: Vec<_> = (0..400)
             .map(|index| {
-                LazySchema::check(Arc::new(costly(&format!("p{index}"))), "evict").unwrap()
+                LazySchema::check(Arc::new(costly_schema(&format!("p{index}"))), "evict").unwrap()
             })
             .collect();
         for schema in &schemas {

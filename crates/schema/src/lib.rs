@@ -246,17 +246,17 @@ impl CompiledSchema {
         nulls: OptionalNull,
         time_limit: Duration,
     ) -> Result<Result<(), InvalidArguments>, CheckAborted> {
-        self.read_arguments(arguments, nulls, &Effort::for_time(time_limit))
+        self.read_arguments(arguments, nulls, &CheckBudget::for_time(time_limit))
     }
 
     fn read_arguments(
         &self,
         arguments: &mut Map<String, Value>,
         nulls: OptionalNull,
-        effort: &Effort,
+        budget: &CheckBudget,
     ) -> Result<Result<(), InvalidArguments>, CheckAborted> {
         let instance = Value::Object(std::mem::take(arguments));
-        let verdict = self.coerce_if_invalid(&instance, nulls, effort);
+        let verdict = self.coerce_if_invalid(&instance, nulls, budget);
         if let Value::Object(original_arguments) = instance {
             *arguments = original_arguments;
         }
@@ -281,19 +281,19 @@ impl CompiledSchema {
         &self,
         instance: &Value,
         nulls: OptionalNull,
-        effort: &Effort,
+        budget: &CheckBudget,
     ) -> Result<Result<Option<Value>, InvalidArguments>, CheckAborted> {
-        if self.is_valid_with(instance, effort)? {
+        if self.is_valid_with(instance, budget)? {
             return Ok(Ok(None));
         }
         let coerced_value =
-            mend::coerce_value(&self.schema, instance, nulls, effort.max_coercion_steps())?;
+            mend::coerce_value(&self.schema, instance, nulls, budget.max_coercion_steps())?;
         match coerced_value {
-            Some(coerced_value) if self.is_valid_with(&coerced_value, effort)? => {
+            Some(coerced_value) if self.is_valid_with(&coerced_value, budget)? => {
                 Ok(Ok(Some(coerced_value)))
             }
-            Some(coerced_value) => Ok(Err(self.first_violation(&coerced_value, effort)?)),
-            None => Ok(Err(self.first_violation(instance, effort)?)),
+            Some(coerced_value) => Ok(Err(self.first_violation(&coerced_value, budget)?)),
+            None => Ok(Err(self.first_violation(instance, budget)?)),
         }
     }
 
@@ -320,11 +320,11 @@ impl CompiledSchema {
         value: &Value,
         time_limit: Duration,
     ) -> Result<Option<String>, CheckAborted> {
-        let effort = Effort::for_time(time_limit);
-        if self.is_valid_with(value, &effort)? {
+        let budget = CheckBudget::for_time(time_limit);
+        if self.is_valid_with(value, &budget)? {
             return Ok(None);
         }
-        let message = run_within_limits(&self.message_limits(&effort), || {
+        let message = run_within_limits(&self.message_limits(&budget), || {
             let error = self.validator.validate(value).err()?;
             let pointer = error.instance_path().to_string();
             let path = if pointer.is_empty() { "/" } else { &pointer };
@@ -335,21 +335,21 @@ impl CompiledSchema {
         Ok(message.unwrap_or_else(|_| Some("the value does not match its schema".to_owned())))
     }
 
-    fn is_valid_with(&self, value: &Value, effort: &Effort) -> Result<bool, CheckAborted> {
+    fn is_valid_with(&self, value: &Value, budget: &CheckBudget) -> Result<bool, CheckAborted> {
         self.patterns.check_names(value)?;
         let limits = Limits {
-            deadline: effort.deadline,
-            max_steps: effort.max_steps,
+            deadline: budget.deadline,
+            max_steps: budget.max_steps,
             has_slow_steps: self.has_patterns(),
         };
         run_within_limits(&limits, || self.validator.is_valid(value))
     }
 
     /// Returns the limits for finding the violation that the error message describes.
-    fn message_limits(&self, effort: &Effort) -> Limits {
+    fn message_limits(&self, budget: &CheckBudget) -> Limits {
         Limits {
-            deadline: effort.deadline,
-            max_steps: effort.max_steps.min(MAX_MESSAGE_STEPS),
+            deadline: budget.deadline,
+            max_steps: budget.max_steps.min(MAX_MESSAGE_STEPS),
             has_slow_steps: self.has_patterns(),
         }
     }
@@ -357,18 +357,18 @@ impl CompiledSchema {
     /// Returns the violation of the first parameter in the order of the schema.
     ///
     /// # Errors
-    /// [`CheckAborted`] if `effort` is that of a brief check, and is not sufficient to find the
+    /// [`CheckAborted`] if `budget` is that of a brief check, and is not sufficient to find the
     /// first violation.
     fn first_violation(
         &self,
         instance: &Value,
-        effort: &Effort,
+        budget: &CheckBudget,
     ) -> Result<InvalidArguments, CheckAborted> {
         let rank = |parameter: &str| {
             let index = self.properties().position(|(name, _)| name == parameter);
             index.unwrap_or(usize::MAX)
         };
-        let first_violation = run_within_limits(&self.message_limits(effort), || {
+        let first_violation = run_within_limits(&self.message_limits(budget), || {
             self.validator
                 .iter_errors(instance)
                 .map(|error| InvalidArguments::from_error(&error))
@@ -376,7 +376,7 @@ impl CompiledSchema {
         });
         match first_violation {
             Ok(Some(first_violation)) => Ok(first_violation),
-            Err(abort_reason) if effort.is_brief() => Err(abort_reason),
+            Err(abort_reason) if budget.is_brief() => Err(abort_reason),
             // The first violation is unknown, usually because the check had too little time to find
             // all violations.
             Ok(None) | Err(_) => Ok(InvalidArguments::without_reason()),
@@ -385,13 +385,13 @@ impl CompiledSchema {
 }
 
 /// The time and the number of steps that a check may take.
-struct Effort {
+struct CheckBudget {
     deadline: Instant,
     /// Maximum number of steps of each part of the check.
     max_steps: u64,
 }
 
-impl Effort {
+impl CheckBudget {
     fn for_time(time_limit: Duration) -> Self {
         let now = Instant::now();
         Self {

@@ -321,7 +321,7 @@ pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatRes
     Ok(chats)
 }
 
-/// Returns the caller's chat with this id, including its messages.
+/// Returns the caller's chat with this ID, including its messages.
 pub(crate) async fn show(app: &App, context: &CallContext, id: &str) -> Result<ChatTranscript> {
     let store = app.store().ok_or(ChatRejection::NoStore)?;
     let (record, stored_chat) = find(&*store, context, id).await?;
@@ -336,7 +336,7 @@ pub(crate) async fn show(app: &App, context: &CallContext, id: &str) -> Result<C
     })
 }
 
-/// Deletes the caller's chat with this id.
+/// Deletes the caller's chat with this ID.
 ///
 /// # Errors
 /// [`ChatRejection::UnknownChat`]; [`ChatRejection::Busy`] while another request continues the
@@ -443,7 +443,7 @@ fn with_current_status(response: ChatResponse, claim: Option<&ChatClaim>) -> Cha
     }
 }
 
-/// Claims the caller's chat with this id for the current request.
+/// Claims the caller's chat with this ID for the current request.
 async fn claim_chat(
     app: &App,
     store: &Arc<dyn Store>,
@@ -462,7 +462,7 @@ async fn claim_chat(
     })
 }
 
-/// Returns the caller's chat with this id.
+/// Returns the caller's chat with this ID.
 async fn find(
     store: &dyn Store,
     context: &CallContext,

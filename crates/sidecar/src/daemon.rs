@@ -73,7 +73,7 @@ pub struct Daemon {
     pub source: Source,
     /// The state of the configuration files before `loaded_config` was read.
     pub initial_stamps: FileStamps,
-    /// Changes the log level at a reload.
+    /// Changes the log level on a reload.
     pub log: LogControl,
     /// Whether to take over the sockets of a running sidecar.
     pub take_over: bool,

@@ -52,7 +52,7 @@ pub(crate) enum DescriptorKind {
     ControlSocket = b'c',
     /// The lock on the socket's path.
     Lock = b'l',
-    /// A connection to an earlier process. The connections are in the order of the process ids in
+    /// A connection to an earlier process. The connections are in the order of the process IDs in
     /// the message.
     Predecessor = b'p',
 }
@@ -64,7 +64,7 @@ pub(crate) fn control_path(socket: &Path) -> PathBuf {
     path.into()
 }
 
-/// The control socket, on which a successor connects.
+/// The control socket, to which a successor process connects.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     listener: UnixListener,

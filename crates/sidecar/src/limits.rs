@@ -53,7 +53,7 @@ pub(crate) struct PredecessorCalls {
 /// A read of the call log, page by page, newest calls first.
 struct CallLogRead {
     start: Timestamp,
-    /// The next read starts at this time, so the ids of calls since then are stored to count each
+    /// The next read starts at this time, so the IDs of calls since then are stored to count each
     /// call only once.
     recent_since: Timestamp,
     page: PageRequest,

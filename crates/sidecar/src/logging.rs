@@ -54,7 +54,7 @@ pub fn initialize(log: &LogSection) -> LogControl {
     let (filter, handle) = reload::Layer::new(log.filter.to_layer());
     let registry = tracing_subscriber::registry().with(filter);
     let install_outcome = if is_json {
-        // Each line has the fields of two spans: the request's id, and the call's tool, server and
+        // Each line has the fields of two spans: the request's ID, and the call's tool, server and
         // user.
         registry.with(JsonLines { writer: stderr() }).try_init()
     } else {

@@ -243,7 +243,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Reconnects to the server with this id or name. The current session, with all state of the
+    /// Reconnects to the server with this ID or name. The current session, with all state of the
     /// client such as an authorization, ends when its running calls have finished.
     ///
     /// # Errors
@@ -262,7 +262,7 @@ impl Servers {
     }
 
     /// Adds the server that `keys`, the members of a request body, describe. Returns the new
-    /// server's id.
+    /// server's ID.
     pub(crate) async fn add(&self, keys: Map<String, Value>) -> Result<String> {
         let file_config = self.file_config.lock().await;
         self.check_name(&file_config, &keys)?;
@@ -273,7 +273,7 @@ impl Servers {
         Ok(record.id)
     }
 
-    /// Changes the server with this id or name. Returns the server's id.
+    /// Changes the server with this ID or name. Returns the server's ID.
     pub(crate) async fn change(
         &self,
         key: &str,
@@ -293,7 +293,7 @@ impl Servers {
         Ok(changed_record.id)
     }
 
-    /// Removes the server with this id or name. Returns the server's id.
+    /// Removes the server with this ID or name. Returns the server's ID.
     pub(crate) async fn remove(&self, key: &str) -> Result<String> {
         let file_config = self.file_config.lock().await;
         let record = self.record(&file_config, key).await?;
@@ -313,7 +313,7 @@ impl Servers {
         Ok(trial::run_trial(server).await)
     }
 
-    /// Tests the server with this id or name. Starts the server's program only if a tool call would
+    /// Tests the server with this ID or name. Starts the server's program only if a tool call would
     /// start it, too.
     pub(crate) async fn test_existing(&self, key: &str) -> Result<ServerTrial> {
         let server = match self.find(key)? {
@@ -378,7 +378,7 @@ impl Servers {
         }
     }
 
-    /// Returns the stored record of the server with this id or name.
+    /// Returns the stored record of the server with this ID or name.
     async fn record(&self, file_config: &Config, key: &str) -> Result<ServerRecord> {
         if let Some(record) = self.store.server(key).await? {
             return Ok(record);
@@ -412,7 +412,7 @@ impl Servers {
         }
     }
 
-    /// Returns the server with this id or name.
+    /// Returns the server with this ID or name.
     pub(crate) fn find(&self, key: &str) -> Result<Server> {
         let servers = self.servers.read();
         let server_by_id = servers.iter().find(|server| server.id() == key);
@@ -423,13 +423,13 @@ impl Servers {
             .ok_or(ServerError::NotFound)
     }
 
-    /// Returns the id and the name of each server.
+    /// Returns the ID and the name of each server.
     pub(crate) fn names(&self) -> Vec<(String, String)> {
         let id_and_name = |server: &Server| (server.id(), server.name().to_owned());
         self.servers.read().iter().map(id_and_name).collect()
     }
 
-    /// Returns the server with this id or name in the format of the REST API, like
+    /// Returns the server with this ID or name in the format of the REST API, like
     /// [`entries`](Self::entries).
     pub(crate) fn entry(&self, key: &str, gateway: &Gateway) -> Result<ServerEntry> {
         let mut entries = view::entries(&[self.find(key)?], gateway);

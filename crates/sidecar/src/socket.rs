@@ -32,7 +32,7 @@ pub struct Socket {
 #[derive(Debug)]
 pub struct SocketGuard {
     path: PathBuf,
-    /// The id of the socket's file; `None` while the file does not exist.
+    /// The ID of the socket's file; `None` while the file does not exist.
     file: Option<SocketFileId>,
     lock: lock::SocketLock,
     permissions: Permissions,
@@ -179,7 +179,7 @@ impl SocketGuard {
     }
 }
 
-/// Returns the group's id.
+/// Returns the group's ID.
 fn resolve_group(group: &SystemGroup) -> Result<u32> {
     match group {
         SystemGroup::Id(id) => Ok(*id),
@@ -205,7 +205,7 @@ async fn bind(path: &Path, permissions: Permissions) -> Result<(UnixListener, So
     Ok((listener, file))
 }
 
-/// Sets the group and mode of the socket's file. Returns the id of the file.
+/// Sets the group and mode of the socket's file. Returns the ID of the file.
 fn set_permissions(path: &Path, permissions: Permissions) -> Result<SocketFileId> {
     let error = |source| SocketError::Permissions {
         path: path.to_owned(),

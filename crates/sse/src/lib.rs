@@ -16,7 +16,7 @@ pub struct SseEvent {
     /// The `data` fields, joined by line feeds.
     pub data: String,
     /// The value of the last `id` field of the stream, up to and including this event. Shared by
-    /// events, so that a long id is not copied into each of them.
+    /// events, so that a long ID is not copied into each of them.
     pub id: Option<Arc<str>>,
 }
 
@@ -39,7 +39,7 @@ pub enum SseError {
 ///
 /// Lines may end with LF, CRLF or CR; a byte order mark at the start is skipped; comments and
 /// unknown fields are ignored. As the [standard] requires, the decoder keeps what a client needs to
-/// resume a broken stream: the [last event id](Self::last_event_id) and the [reconnection
+/// resume a broken stream: the [last event ID](Self::last_event_id) and the [reconnection
 /// time](Self::retry).
 ///
 /// [standard]: https://html.spec.whatwg.org/multipage/server-sent-events.html
@@ -143,8 +143,8 @@ impl SseDecoder {
     }
 
     /// Returns the value of `Last-Event-ID` for resuming the stream: the last `id` field that a
-    /// blank line follows, even if its event has no data (such as a priming event). Ignores the id
-    /// of an incomplete event, so that the server sends that event again, but includes ids of
+    /// blank line follows, even if its event has no data (such as a priming event). Ignores the ID
+    /// of an incomplete event, so that the server sends that event again, but includes IDs of
     /// events that [`next_event`](Self::next_event) has not returned yet. Returns `None` if the
     /// stream has no `id`, or if the last one was empty.
     ///

@@ -171,7 +171,7 @@ proptest! {
     }
 
     /// The streams consist of whole fields, and are split anywhere, including inside CRLF, the byte
-    /// order mark, and a multi-byte character. Each line affects the events, the id or the time.
+    /// order mark, and a multi-byte character. Each line affects the events, the ID or the time.
     #[test]
     fn chunk_boundaries_do_not_change_the_events(
         mark in any::<bool>(),

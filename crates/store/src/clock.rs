@@ -26,13 +26,13 @@ const MAX_ATTEMPTS: u32 = 20;
 const MAX_UNNOTICED_CHANGE_MS: i64 = 60 * 1_000;
 
 /// Identifies the boot of this machine and the time namespace of this process. The uptimes of two
-/// readings can be compared only if both readings have the same id.
+/// readings can be compared only if both readings have the same ID.
 static BOOT_ID: LazyLock<String> = LazyLock::new(|| {
     let boot_id_file = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = fs::read_link("/proc/self/ns/time").unwrap_or_default();
     match boot_id_file {
         Ok(boot_id) => format!("{} {}", boot_id.trim(), namespace.display()),
-        // Without the boot's id, a random id ensures that the readings of this process are never
+        // Without the boot's ID, a random ID ensures that the readings of this process are never
         // compared with those of other processes.
         Err(_) => format!("{:032x}", rand::random::<u128>()),
     }

@@ -80,7 +80,7 @@ impl MemoryStore for SqlStore {
         let user = user.map(str::to_owned);
         let values = vec![id.into(), channel.into(), (&user).into()];
         match self.database.write(sql, values).await? {
-            0 => Err(StoreError::not_found("the memory does not exist")),
+            0 => Err(StoreError::not_found("no memory has this ID")),
             _ => Ok(()),
         }
     }

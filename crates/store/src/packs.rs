@@ -282,7 +282,7 @@ fn build_prefix_condition(prefix: &str, values: &mut Vec<SqlValue>) -> String {
     format!(" AND substr(name, 1, {char_count}) = ${}", values.len())
 }
 
-/// Returns a condition for names that sort after `after`, if given.
+/// Returns the SQL condition for names that sort after `after`; for all names if `after` is `None`.
 fn build_after_condition(after: Option<&str>, values: &mut Vec<SqlValue>) -> String {
     let Some(name) = after else {
         return String::new();

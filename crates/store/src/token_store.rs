@@ -69,7 +69,7 @@ impl VaultTokenStore {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Returns the id of the secret for a key. The id is a JSON text, because each of its three
+    /// Returns the ID of the secret for a key. The ID is a JSON text, because each of its three
     /// parts (identity, server and client) may contain any character that could serve as a
     /// separator.
     fn id(&self, key: &TokenKey) -> String {

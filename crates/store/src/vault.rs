@@ -21,9 +21,9 @@ const MAX_ROTATION_ATTEMPTS: usize = 5;
 
 /// Stores secrets in a store that receives only ciphertext.
 ///
-/// Each ciphertext is valid only for the kind and id of its secret, so that an attacker with write
+/// Each ciphertext is valid only for the kind and ID of its secret, so that an attacker with write
 /// access to the store cannot use the secret of one server for another server. Such an attacker can
-/// still restore an older secret of the same kind and id, or remove the secret.
+/// still restore an older secret of the same kind and ID, or remove the secret.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Vault {
         })
     }
 
-    /// Stores a secret, and replaces the previous secret of this kind and id.
+    /// Stores a secret, and replaces the previous secret of this kind and ID.
     ///
     /// # Errors
     /// [`VaultError::Store`] if the secret could not be stored.
@@ -91,7 +91,7 @@ impl Vault {
         Ok(self.store.put_secret(&secret_id, &sealed_secret).await?)
     }
 
-    /// Returns the secret of this kind and id, if there is one.
+    /// Returns the secret of this kind and ID, if there is one.
     ///
     /// # Errors
     /// [`VaultError::WrongKey`] if another process has changed the key; [`VaultError::Damaged`] if
@@ -117,7 +117,7 @@ impl Vault {
         Ok(self.store.remove_secret(&secret_id(kind, id)).await?)
     }
 
-    /// Returns the ids of all secrets of a kind, sorted.
+    /// Returns the IDs of all secrets of a kind, sorted.
     ///
     /// # Errors
     /// The store cannot be read or written.

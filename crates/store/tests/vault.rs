@@ -1,4 +1,4 @@
-//! L1: secrets are encrypted at rest, bound to their kind and id, and readable only with their key.
+//! L1: secrets are encrypted at rest, bound to their kind and ID, and readable only with their key.
 
 use std::sync::Arc;
 

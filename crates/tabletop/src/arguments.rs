@@ -3,7 +3,7 @@
 use pillion_core::tool::{JsonObject, ToolFailure};
 use serde_json::Value;
 
-/// Maximum length of the id of a scene, and of the name of a character or author, in characters.
+/// Maximum length of the ID of a scene, and of the name of a character or author, in characters.
 pub(crate) const MAX_SCENE_ID_CHARS: usize = 100;
 pub(crate) const MAX_NAME_CHARS: usize = 64;
 

@@ -53,7 +53,7 @@ impl SceneLimits {
     }
 }
 
-/// A message for a scene, before it has an id and a time.
+/// A message for a scene, before it has an ID and a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SceneMessage {
     pub(crate) author: String,
@@ -63,7 +63,7 @@ pub(crate) struct SceneMessage {
     pub(crate) ooc: bool,
 }
 
-/// A message of a transcript, with its id and time.
+/// A message of a transcript, with its ID and time.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct StoredMessage {
     pub(crate) message_id: String,

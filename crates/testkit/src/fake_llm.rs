@@ -23,7 +23,7 @@ pub use response::{LlmFault, LlmResponse};
 #[non_exhaustive]
 pub enum LlmDialect {
     /// OpenAI's Chat Completions, at `/v1/chat/completions`. Only this API supports thoughts and
-    /// calls without ids.
+    /// calls without IDs.
     OpenAiChat,
     /// OpenAI's Responses, at `/v1/responses`.
     OpenAiResponses,

@@ -35,7 +35,7 @@ impl Recorded {
         json["method"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Returns the JSON-RPC id in the body as JSON text, such as `1` or `"mcp_1"`.
+    /// Returns the JSON-RPC ID in the body as JSON text, such as `1` or `"mcp_1"`.
     #[must_use]
     pub fn rpc_id(&self) -> String {
         self.json()["id"].to_string()

@@ -85,7 +85,7 @@ impl Reply {
         }
     }
 
-    /// Returns the complete response to the request with this id, which is JSON text.
+    /// Returns the complete response to the request with this ID, which is JSON text.
     #[must_use]
     pub fn response(&self, id: &str) -> String {
         format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{}}}", self.payload)

@@ -3,7 +3,7 @@ use std::fmt::{self, Write};
 /// Maximum length of an error message, in bytes. A component can choose names in the message.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// The mark at the end of a cut text.
+/// The marker at the end of a truncated text.
 const ELLIPSIS: &str = "...";
 
 /// A text with a maximum length; the rest is not stored.
@@ -11,22 +11,22 @@ const ELLIPSIS: &str = "...";
 pub(crate) struct BoundedText {
     text: String,
     max_bytes: usize,
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 impl BoundedText {
-    /// Creates an empty text with a maximum length in bytes, not counting the mark of a cut text.
+    /// Creates an empty text with a maximum length in bytes, not counting the truncation marker.
     pub(crate) fn with_limit(max_bytes: usize) -> Self {
         Self {
             text: String::new(),
             max_bytes,
-            is_cut: false,
+            is_truncated: false,
         }
     }
 
-    /// Returns the text, with a mark if it was cut.
+    /// Returns the text, with a marker if the text was truncated.
     pub(crate) fn into_text(mut self) -> String {
-        if self.is_cut {
+        if self.is_truncated {
             self.text.push_str(ELLIPSIS);
         }
         self.text
@@ -44,12 +44,12 @@ impl Write for BoundedText {
     /// `new_text` that fits is appended anyway.
     fn write_str(&mut self, new_text: &str) -> fmt::Result {
         let remaining_bytes = self.max_bytes - self.text.len();
-        if !self.is_cut && new_text.len() <= remaining_bytes {
+        if !self.is_truncated && new_text.len() <= remaining_bytes {
             self.text.push_str(new_text);
             return Ok(());
         }
-        if !self.is_cut {
-            self.is_cut = true;
+        if !self.is_truncated {
+            self.is_truncated = true;
             let end = (0..=remaining_bytes)
                 .rev()
                 .find(|end| new_text.is_char_boundary(*end));

@@ -73,7 +73,7 @@ pub struct LoadedFile {
 /// The state of a component's file, and the component and tool that were loaded from it.
 #[derive(Default)]
 struct FileState {
-    /// The metadata of the file at the last search.
+    /// The file's metadata at the last scan.
     last_stamps: Option<WasmFileStamps>,
     /// Whether the file has to be loaded.
     needs_loading: bool,

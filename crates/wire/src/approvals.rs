@@ -48,7 +48,7 @@ pub struct ApprovalEntry {
     /// the principal if the user is not verified. The decision applies only to a call with this
     /// hash.
     pub arguments_hash: String,
-    /// The id of the call's record in the call log.
+    /// The ID of the call's record in the call log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
     /// The time at which the approval was requested.

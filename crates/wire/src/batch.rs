@@ -24,7 +24,7 @@ pub struct BatchRequest {
     pub mode: BatchMode,
 }
 
-/// Maximum length of an id that a client chooses, in bytes. The length is limited, because ids are
+/// Maximum length of an ID that a client chooses, in bytes. The length is limited, because IDs are
 /// repeated in logs, events and other messages.
 pub const MAX_ID_BYTES: usize = 256;
 
@@ -33,7 +33,7 @@ pub const MAX_ID_BYTES: usize = 256;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BatchCall {
-    /// The caller's id for the call, of at most 256 bytes; the call's result has the same id.
+    /// The caller's ID for the call, of at most 256 bytes; the call's result has the same ID.
     pub id: String,
     /// The tool's name or alias.
     pub name: String,
@@ -68,11 +68,11 @@ pub struct BatchResponse {
 }
 
 /// The result of one call of a batch, which is the response that a single call would get, with the
-/// call's id.
+/// call's ID.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BatchResult {
-    /// The id from the request's call.
+    /// The ID from the request's call.
     pub id: String,
     /// The response to the call.
     #[serde(flatten)]

@@ -16,10 +16,10 @@ pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 pub const IDEMPOTENCY_REPLAYED_HEADER: &str = "idempotency-replayed";
 
 /// The header that identifies a request in the logs: visible ASCII, at most 128 bytes. The sidecar
-/// generates an id for a request without this header. The response has the same header.
+/// generates an ID for a request without this header. The response has the same header.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
 
-/// The header that names the approval that a call uses, by the approval's id. An approval of
+/// The header that names the approval that a call uses, by the approval's ID. An approval of
 /// another call has no effect.
 pub const APPROVAL_HEADER: &str = "x-pillion-approval";
 

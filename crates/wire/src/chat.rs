@@ -10,7 +10,7 @@ use crate::JsonObject;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatRequest {
-    /// The model's id, as in `GET /api/v1/models`; the default model if absent. Only for a new
+    /// The model's ID, as in `GET /api/v1/models`; the default model if absent. Only for a new
     /// chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -59,9 +59,9 @@ pub struct ChatRequest {
 pub struct ChatResponse {
     /// Whether the model has given its final answer.
     pub success: bool,
-    /// The chat's id, which continues the chat in `POST /api/v1/chat/{id}`.
+    /// The chat's ID, which continues the chat in `POST /api/v1/chat/{id}`.
     pub id: String,
-    /// The model's id.
+    /// The model's ID.
     pub model: String,
     /// The chat's status. `answered`: the model has answered. `awaiting_approval`: tool calls wait
     /// for a decision, and a `POST` to the chat continues after the decision. `failed` or
@@ -100,7 +100,7 @@ pub struct ChatResponse {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ChatToolCall {
-    /// The call's id in the chat.
+    /// The call's ID in the chat.
     pub id: String,
     /// The tool's name.
     pub name: String,
@@ -120,10 +120,10 @@ pub struct ChatToolCall {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ChatApproval {
-    /// The approval's id, as in `GET /api/v1/approvals`.
+    /// The approval's ID, as in `GET /api/v1/approvals`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The call's id in the chat.
+    /// The call's ID in the chat.
     pub call: String,
     /// The tool's name.
     pub tool: String,
@@ -186,7 +186,7 @@ pub struct ChatList {
 pub struct ChatRemoved {
     /// Always true.
     pub success: bool,
-    /// The removed chat's id.
+    /// The removed chat's ID.
     pub removed: String,
 }
 
@@ -195,7 +195,7 @@ pub struct ChatRemoved {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ModelEntry {
-    /// The model's id.
+    /// The model's ID.
     pub id: String,
     /// The model's display name.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -154,7 +154,7 @@ pub struct ServerResponse {
 pub struct ServerRemoved {
     /// Always true.
     pub success: bool,
-    /// The id of the removed server, or the name of the user whose credential was removed.
+    /// The ID of the removed server, or the name of the user whose credential was removed.
     pub removed: String,
 }
 

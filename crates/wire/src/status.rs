@@ -44,7 +44,7 @@ pub struct Status {
     pub version: String,
     /// The readiness, as in [`Readiness::status`].
     pub status: String,
-    /// The process id.
+    /// The process ID.
     pub pid: u32,
     /// The time at which the sidecar started, in ISO 8601.
     pub started_at: String,
@@ -75,7 +75,7 @@ pub struct Status {
     /// The result of the last reload of the configuration, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reload: Option<ReloadReport>,
-    /// The store's id, which distinguishes this store from other stores.
+    /// The store's ID, which distinguishes this store from other stores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_id: Option<String>,
 }

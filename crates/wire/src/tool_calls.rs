@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallEntry {
-    /// The id of the call: a UUID of version 7.
+    /// The ID of the call: a UUID of version 7.
     pub id: String,
-    /// The id of the tool's MCP server; absent for a local tool.
+    /// The ID of the tool's MCP server; absent for a local tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_id: Option<String>,
     /// The name of the tool's MCP server, which is its label in the configuration file.
@@ -66,7 +66,7 @@ pub struct ToolCallEntry {
     /// The error code of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
-    /// The id of the composed tool's call that made this call.
+    /// The ID of the composed tool's call that made this call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
 }
@@ -109,7 +109,7 @@ pub struct ToolCallStatistics {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolUsage {
-    /// The id of the tool's MCP server; absent for a local tool.
+    /// The ID of the tool's MCP server; absent for a local tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_id: Option<String>,
     /// The name of the tool's MCP server, which is its label in the configuration file.

@@ -18,12 +18,12 @@ pub struct WorkerEntry {
     pub id: u64,
     /// The worker's name, chosen by the worker.
     pub name: String,
-    /// The worker's process id at the time of connection, if the operating system reports it.
+    /// The worker's process ID at the time of connection, if the operating system reports it.
     #[serde(default)]
     pub pid: Option<i32>,
     /// The names of the worker's tools.
     pub tools: Vec<String>,
-    /// Whether the worker is running a call, or is not accepting calls.
+    /// Whether the worker is busy: it is running a call, or does not accept calls.
     pub busy: bool,
     /// The number of calls that the worker has received.
     pub calls: u64,

@@ -116,7 +116,7 @@ final class SidecarTest extends TestCase
             $wiped++;
             return 'wiped';
         });
-        // A model may give two calls the same id, and the sidecar requests approval for the first call.
+        // A model may give two calls the same ID, and the sidecar requests approval for the first call.
         $calls = [['id' => 'x', 'name' => 'dice_roll', 'arguments' => ['dice' => '2d6']], ['id' => 'x', 'name' => 'wipe']];
         $run = fn () => array_map(fn (ToolResult $result) => $result->errorCode, Pillion::executor()->executeAll($calls));
         self::assertSame(['approval_required', 'approval_required'], $run());

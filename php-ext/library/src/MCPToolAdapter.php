@@ -16,7 +16,7 @@ abstract class MCPToolAdapter implements MCPToolInterface
 {
     /** @var array<string, mixed> */
     protected array $serverConfig = [];
-    /** Whether the tool has a server. */
+    /** Whether the tool belongs to an MCP server. */
     protected bool $serverAvailable = false;
     /** The client, which connects on its first call; null without a server. */
     protected ?MCPSSEClient $client = null;

@@ -260,7 +260,7 @@ fn read_edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>> {
         Value::Object(arguments) => Ok(Some(arguments)),
         Value::Array(items) if items.is_empty() => Ok(Some(JsonObject::new())),
         _ => Err(exception::invalid_input(
-            "$arguments must be an array with names as keys",
+            "$arguments must be an array with string keys",
         )),
     }
 }

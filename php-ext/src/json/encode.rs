@@ -212,9 +212,7 @@ impl PhpValue<'_> {
         }
         if class.flags().contains(ClassFlags::Enum) {
             if class.enum_backing_type == IS_UNDEF {
-                return Err(S::Error::custom(
-                    "the value contains an enum without values",
-                ));
+                return Err(S::Error::custom("the value contains a non-backed enum"));
             }
             let backing_value = object
                 .get(class, "value")

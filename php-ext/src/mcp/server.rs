@@ -274,7 +274,7 @@ fn parse_map(value: Value, value_name: &str) -> Result<Map<String, Value>> {
         Value::Object(entries) => Ok(entries),
         Value::Array(items) if items.is_empty() => Ok(Map::new()),
         _ => Err(exception::invalid_input(format!(
-            "The {value_name} must be an array with names as keys"
+            "The {value_name} must be an array with string keys"
         ))),
     }
 }
@@ -313,7 +313,7 @@ fn set_timeout(entry: &mut Map<String, Value>, timeout: Option<f64>) -> Result<(
 fn set_api_key(entry: &mut Map<String, Value>, key: &str) -> Result<()> {
     if entry.contains_key("authentication") {
         return Err(exception::invalid_input(
-            "Give either an API key or the option 'authentication'",
+            "Pass only one of an API key and the option 'authentication'",
         ));
     }
     let authentication = json!({"type": "bearer", "token": key});
@@ -330,7 +330,7 @@ fn set_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<()> {
     };
     if entry.contains_key("authentication") {
         return Err(exception::invalid_input(
-            "Give one of the options 'oauth', 'api_key' and 'authentication'",
+            "Pass only one of the options 'oauth', 'api_key' and 'authentication'",
         ));
     }
     authentication.insert("type".to_owned(), json!("oauth"));

@@ -286,7 +286,7 @@ final class ApprovalTest extends TestCase
         self::assertSame([$json, $json], [$encode($asked->metadata['arguments']), $encode($seen->arguments)]);
         $e = Expect::exception(ApprovalRequiredException::class, fn () => $asked->throw());
         self::assertSame($json, $encode($e->arguments));
-        // The shown call equals the approved call and has the same id.
+        // The shown call equals the approved call and has the same ID.
         $later = $this->execute($options, 'echo', $asked->metadata['arguments'], ['approved' => [$asked->metadata['approval_id']]]);
         self::assertSame('did echo', $later->result);
         self::assertSame([], $this->execute($options, 'echo')->metadata['arguments']);

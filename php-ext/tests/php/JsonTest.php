@@ -112,7 +112,7 @@ final class JsonTest extends TestCase
         yield 'bytes' => [fn () => "\xff", 'not valid UTF-8'];
         yield 'bytes as a key' => [fn () => ["\xff" => 1], 'not valid UTF-8'];
         yield 'a resource' => [fn () => STDIN, 'resource'];
-        yield 'a plain enum' => [fn () => Plain::One, 'enum without values'];
+        yield 'a plain enum' => [fn () => Plain::One, 'non-backed enum'];
         yield 'an array in itself' => [function () {
             $recursive = [];
             $recursive['self'] = &$recursive;

@@ -66,7 +66,7 @@ final class McpClientTest extends TestCase
         yield 'two credentials' => ['http://localhost/', ['api_key' => 'k', 'oauth' => true], "'oauth'"];
         yield 'oauth that cannot be' => ['http://localhost/', ['oauth' => ['grant' => 'client_credentials']], 'client_id'];
         yield 'roots that are none' => ['http://localhost/', ['roots' => ['a' => 'b']], '$roots'];
-        yield 'a list' => [['http://localhost/'], [], 'names as keys'];
+        yield 'a list' => [['http://localhost/'], [], 'string keys'];
         yield 'invalid UTF-8' => ["http://localhost/\xff", [], 'UTF-8'];
         yield 'a header that is none' => ['http://localhost/', ['headers' => ['X-Bad' => "a\n"]], "Invalid header 'X-Bad'"];
     }

@@ -74,7 +74,7 @@ NaN: ... not JSON: the value contains NAN or INF
 infinity: ... not JSON: the value contains NAN or INF
 invalid text: ... not JSON: the value contains text that is not valid UTF-8
 invalid key: ... not JSON: the value contains text that is not valid UTF-8
-plain enum: ... not JSON: the value contains an enum without values
+plain enum: ... not JSON: the value contains a non-backed enum
 bool(true)
 bool(true)
 A call must be a Pillion\ToolCall or an array, int given

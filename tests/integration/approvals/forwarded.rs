@@ -36,7 +36,7 @@ fn params(further: &Value) -> Value {
     params
 }
 
-/// Returns the id of the approval that a result names.
+/// Returns the ID of the approval that a result names.
 fn id(result: &Value) -> String {
     let id = result["result"]["_meta"]["pillion/approval_id"].as_str();
     id.unwrap_or_else(|| panic!("{result}")).to_owned()

@@ -1,4 +1,4 @@
-//! `pillion chat` and `pillion approvals` in a script that reads ids from JSON output.
+//! `pillion chat` and `pillion approvals` in a script that reads IDs from JSON output.
 
 use super::*;
 

@@ -69,7 +69,7 @@ impl Client {
         writeln!(self.input.as_ref().unwrap(), "{message}").unwrap();
     }
 
-    /// Sends a request. Returns its id.
+    /// Sends a request. Returns its ID.
     fn send_request(&mut self, method: &str, params: &Value) -> u64 {
         self.requests += 1;
         let id = self.requests;
@@ -105,7 +105,7 @@ impl Client {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Sends a call. Returns its id.
+    /// Sends a call. Returns its ID.
     fn send_call(&mut self, tool: &str, arguments: &Value) -> u64 {
         self.send_request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }

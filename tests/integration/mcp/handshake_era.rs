@@ -17,7 +17,7 @@ async fn an_interrupted_stream_is_resumed_at_its_last_event() {
                 let last = request.header("last-event-id");
                 assert_eq!(last, if nth == 0 { "1" } else { "2" });
                 if nth == 0 {
-                    // A further attempt to resume the stream delivers only a new event id.
+                    // A further attempt to resume the stream delivers only a new event ID.
                     return vec![
                         Fault::head(EVENT_STREAM),
                         Fault::Send(b"id: 2\ndata:\n\n".to_vec()),

@@ -136,7 +136,7 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
     assert!((2..=8).contains(&opened), "{opened}");
 
     // The same limit applies to the stream of a response, although each stream has another event
-    // id.
+    // ID.
     let nth = AtomicUsize::new(0);
     let server = FaultServer::start(move |request| {
         let nth = nth.fetch_add(1, Ordering::SeqCst);

@@ -33,7 +33,7 @@ async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
     serde_json::from_str(result.get()).unwrap()
 }
 
-/// Returns the process id of the server.
+/// Returns the process ID of the server.
 async fn pid(client: &McpClient) -> u64 {
     let state = call(client, "state", json!({})).await;
     state["pid"].as_u64().unwrap()

@@ -39,7 +39,7 @@ fn g3_waiting_callers_are_limited_for_each_principal() {
         eventually("two callers wait", || pending().len() == 2);
         let other = scope.spawn(|| call(FEW, "1 + 3"));
         eventually("another token's caller waits", || pending().len() == 3);
-        // Two callers already wait, so this call returns the approval's id at once.
+        // Two callers already wait, so this call returns the approval's ID at once.
         approval_id(&call(RUNNER, "1 + 4"));
         assert!(!first.is_finished() && !second.is_finished() && !other.is_finished());
         for id in pending() {

@@ -34,7 +34,7 @@ async fn l3_claiming_a_user_gives_no_access_to_the_users_chats() {
             let unknown = ask(token, &format!("{method} {unknown_path}"), body);
             let rejected = ask(token, &format!("{method} {path}"), body);
             assert_eq!(rejected.0, 404, "{method}: {rejected:?}");
-            // Only the requested id differs from the response for a chat that never existed.
+            // Only the requested ID differs from the response for a chat that never existed.
             let rejection = rejected.1.to_string().replace(id, unknown_id);
             assert_eq!((rejected.0, rejection), (unknown.0, unknown.1.to_string()));
         }

@@ -126,7 +126,7 @@ fn requests_of_sessions_and_with_keys_count_together() {
     }
     assert_eq!(with_key(RUNNER), 429);
     assert_eq!(with_key(HERS), 200);
-    // A client that waits is served, and the id of a request that runs is rejected.
+    // A client that waits is served, and the ID of a request that runs is rejected.
     let (status, _, body) = server.send("POST /mcp", &headers, &call(0).to_string());
     assert_eq!(status, 400, "{body}");
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}).to_string();

@@ -45,7 +45,7 @@ pub enum KeepRule {
     Lowest(u32),
 }
 
-/// A rule that makes one result of two rolls of a d20.
+/// Advantage or disadvantage: which of two rolls of a d20 counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advantage {
     /// The higher of the two rolls counts.

@@ -37,7 +37,8 @@ impl SearXng {
         }
     }
 
-    /// Searches the web. Takes no number of results, because SearXNG always returns a full page.
+    /// Searches the web. Has no limit on the number of results, because SearXNG always returns a
+    /// full page.
     pub(super) async fn search(&self, query: &str) -> Result<Hits, ToolFailure> {
         let parameters = [("q", query), ("format", "json")];
         let headers = HeaderMap::new();

@@ -50,7 +50,7 @@ pub enum SearchService {
     Google {
         /// The API key, `GOOGLE_SEARCH_API_KEY`.
         api_key: SecretString,
-        /// The search engine's id, `GOOGLE_SEARCH_CX`.
+        /// The search engine's ID, `GOOGLE_SEARCH_CX`.
         engine: String,
     },
     /// The Brave Search API.

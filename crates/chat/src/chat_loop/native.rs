@@ -131,7 +131,7 @@ impl NativeServers {
 /// calls again when the response ends.
 #[derive(Debug, Default)]
 pub(super) struct ReportedCalls {
-    /// The ids of the calls that were reported.
+    /// The IDs of the calls that were reported.
     call_ids: HashSet<String>,
     /// The labels of servers that were reported as unreachable.
     unreachable_servers: HashSet<String>,

@@ -22,7 +22,7 @@ use crate::tool::ToolOrigin;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelConfig {
-    /// The provider's id of the model. Never empty.
+    /// The provider's ID of the model. Never empty.
     pub id: String,
     /// The display name of the model.
     pub label: Option<String>,

@@ -12,7 +12,7 @@ use crate::tool::{ErrorCode, JsonObject, ToolFailure};
 /// The checkpoint of a composed tool that waits for an approval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCheckpoint {
-    /// The id, in the call log, of the call that ran the steps.
+    /// The ID, in the call log, of the call that ran the steps.
     pub call: Option<String>,
     /// The result of each finished step, by the step's name.
     pub steps: JsonObject,

@@ -24,17 +24,17 @@ pub use rules::ApprovalRules;
 /// A call that needs a decision.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
-    /// The id of the approval: 64 hexadecimal digits. Calls of this tool with these arguments and
+    /// The ID of the approval: 64 hexadecimal digits. Calls of this tool with these arguments and
     /// these forwarded parameters, for this user, in this channel and under this acting identity,
-    /// have this id; other calls have another id. For an unverified user, the id also depends on
-    /// the principal. The id is not a secret: every client can compute it.
+    /// have this ID; other calls have another ID. For an unverified user, the ID also depends on
+    /// the principal. The ID is not a secret: every client can compute it.
     pub id: String,
     /// The tool that runs if the call is approved.
     pub tool: Arc<RegisteredTool>,
     /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
-    /// The data that the tool gets from the caller besides the arguments, in the form for the
-    /// person who decides.
+    /// The data that the tool gets from the caller besides the arguments, formatted for the
+    /// approver.
     pub forwarded: Option<Value>,
     /// The context of the call, with `call_id` set.
     pub context: CallContext,
@@ -79,7 +79,7 @@ pub type SpendFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Se
 /// context contains no decision. An approver can wait for a decision: the time that
 /// [`decide`](Self::decide) takes counts toward no deadline, except for work that the approver
 /// [counts](DecisionClock::count). An approver can instead store the request and return
-/// [`Decision::Undecided`]; a later call with the same id then gets the decision. For all other
+/// [`Decision::Undecided`]; a later call with the same ID then gets the decision. For all other
 /// methods of the approver, the executor waits at most until the call's deadline.
 pub trait Approver: Send + Sync + 'static {
     /// Decides on a request. A failure ends the call with that failure; the tool does not run.
@@ -229,7 +229,7 @@ async fn decide(
     mut entry: Option<&mut Entry>,
 ) -> Result<Decision, ToolFailure> {
     if let Some(entry) = entry.as_deref_mut() {
-        // If the call's context prescribes the id of the call's record, the call does not continue
+        // If the call's context prescribes the ID of the call's record, the call does not continue
         // an earlier record.
         if request.context.record.is_none()
             && let Some(call) = approver.waiting_call(request).await?

@@ -1,4 +1,4 @@
-//! The result cache, and concurrent calls that share one run.
+//! The result cache, and the sharing of one run by equal concurrent calls.
 
 mod config;
 mod entries;

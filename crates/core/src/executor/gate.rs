@@ -14,7 +14,7 @@ pub struct ReadyCall {
     pub arguments: JsonObject,
     /// The context of the call, with `call_id` set.
     pub context: CallContext,
-    /// The id of the call's approval, if the call needed one.
+    /// The ID of the call's approval, if the call needed one.
     pub approval: Option<String>,
 }
 

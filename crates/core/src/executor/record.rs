@@ -77,11 +77,11 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ObservedCall<'a> {
-    /// The caller's id of the call.
+    /// The caller's ID of the call.
     pub id: &'a str,
     /// The tool name in the call.
     pub tool_name: &'a str,
-    /// The id of the call's record in the call log, if the record belongs to this call.
+    /// The ID of the call's record in the call log, if the record belongs to this call.
     pub record: Option<CallId>,
 }
 
@@ -209,7 +209,7 @@ impl<'a> OpenCall<'a> {
         self.approved_arguments = Some(arguments.clone());
     }
 
-    /// Records that the tool is about to run, and notifies the observer. Returns the id of the
+    /// Records that the tool is about to run, and notifies the observer. Returns the ID of the
     /// call's record.
     ///
     /// # Errors
@@ -331,8 +331,8 @@ fn failure_result(id: String, name: String, failure: ToolFailure) -> ToolResult 
     result
 }
 
-/// Maximum length of a tool name or a call id in a log line, in bytes. The length must be limited,
-/// because models and clients choose names and ids.
+/// Maximum length of a tool name or a call ID in a log line, in bytes. The length must be limited,
+/// because models and clients choose names and IDs.
 const MAX_SHOWN_BYTES: usize = 256;
 
 fn shortened_for_log(text: &str) -> &str {

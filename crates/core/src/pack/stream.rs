@@ -28,7 +28,7 @@ pub struct EventStream {
     name: String,
     uri: String,
     description: String,
-    /// The prefix of event ids of this process.
+    /// The prefix of event IDs of this process.
     epoch: String,
     ring: Mutex<StreamRing>,
     /// The number of the next event.
@@ -46,7 +46,7 @@ struct StreamRing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent {
     number: u64,
-    /// The id of the event, from which a client can resume the stream with `Last-Event-ID`.
+    /// The ID of the event, from which a client can resume the stream with `Last-Event-ID`.
     pub id: String,
     /// The kind of event, which is the `event` field of a server-sent event.
     pub kind: String,
@@ -60,14 +60,14 @@ pub struct StreamEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamMessage {
-    /// The first message for a new listener, which contains an id to resume from.
+    /// The first message for a new listener, which contains an ID to resume from.
     Ready {
-        /// The id to resume from, for `Last-Event-ID`.
+        /// The ID to resume from, for `Last-Event-ID`.
         id: String,
     },
-    /// Events are missing, because the id to resume from is unknown or the listener was too slow.
+    /// Events are missing, because the ID to resume from is unknown or the listener was too slow.
     Reset {
-        /// The id of the event before the first available event.
+        /// The ID of the event before the first available event.
         id: String,
     },
     /// An event of the stream.

@@ -51,7 +51,7 @@ pub struct ApprovalDecision {
 /// The approval of a call: the request, and the decision once there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRecord {
-    /// The id of the approval.
+    /// The ID of the approval.
     pub id: String,
     /// The call that waits or waited for the approval.
     pub call: Option<CallId>,
@@ -59,7 +59,7 @@ pub struct ApprovalRecord {
     pub tool: String,
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
-    /// The id of the executor's [`ApprovalRequest`](crate::executor::ApprovalRequest), to which the
+    /// The ID of the executor's [`ApprovalRequest`](crate::executor::ApprovalRequest), to which the
     /// decision is bound.
     pub arguments_hash: String,
     /// The arguments as JSON, for the person who decides.
@@ -147,10 +147,10 @@ pub trait ApprovalStore: Send + Sync {
     /// Adds an undecided approval.
     ///
     /// # Errors
-    /// `conflict` if an approval with this id exists.
+    /// `conflict` if an approval with this ID exists.
     async fn insert_approval(&self, approval: &ApprovalRecord) -> Result<(), StoreError>;
 
-    /// Returns the approval with this id.
+    /// Returns the approval with this ID.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -93,7 +93,7 @@ pub struct ProcessRun {
 /// A recorded tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallRecord {
-    /// The id of the call, which contains the time of the call.
+    /// The ID of the call, which contains the time of the call.
     pub id: CallId,
     /// The process that runs the call.
     pub process: ProcessRun,
@@ -130,16 +130,16 @@ pub struct ToolCallRecord {
     pub error: Option<String>,
     /// The error code of a failed call.
     pub error_code: Option<ErrorCode>,
-    /// The id of the call that made this call, if the call is nested.
+    /// The ID of the call that made this call, if the call is nested.
     pub parent: Option<CallId>,
 }
 
 /// The part of a call record that a restarted sidecar needs to restore the counts of rate limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimitRecord {
-    /// The id of the call.
+    /// The ID of the call.
     pub id: CallId,
-    /// The id of the process that ran the call.
+    /// The ID of the process that ran the call.
     pub run_id: String,
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
@@ -153,7 +153,7 @@ pub struct RateLimitRecord {
 }
 
 impl ToolCallRecord {
-    /// Creates the record of a call that has just arrived, with a new id.
+    /// Creates the record of a call that has just arrived, with a new ID.
     pub fn begin(process: ProcessRun, tool: impl Into<String>, arguments: String) -> Self {
         Self {
             id: CallId::new(),

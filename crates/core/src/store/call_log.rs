@@ -18,7 +18,7 @@ pub trait CallLog: Send + Sync {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
     /// Stores a call like [`record_call`](Self::record_call). Callers may use this method only for
-    /// a call that waits for no approval and whose id no other process or task uses, and must use
+    /// a call that waits for no approval and whose ID no other process or task uses, and must use
     /// the same method for all records of a call. This method can be much faster, because the store
     /// need not compare the record with another record.
     ///
@@ -37,7 +37,7 @@ pub trait CallLog: Send + Sync {
     /// runs, because calls that wait for the same approval share a record.
     async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
-    /// Returns the call with this id.
+    /// Returns the call with this ID.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -72,7 +72,7 @@ pub trait CallLog: Send + Sync {
     async fn call_statistics(&self, filter: &CallFilter)
     -> Result<Vec<ToolStatistics>, StoreError>;
 
-    /// Returns the ids of the processes of this owner that have unfinished calls.
+    /// Returns the IDs of the processes of this owner that have unfinished calls.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -103,7 +103,7 @@ pub trait CallLog: Send + Sync {
         now: Timestamp,
     ) -> Result<PruneOutcome, StoreError>;
 
-    /// Returns whether a call with this id may have been recorded and later removed. If this
+    /// Returns whether a call with this ID may have been recorded and later removed. If this
     /// returns `false` after [`find_call`](Self::find_call) found no call, the call was never
     /// recorded.
     ///

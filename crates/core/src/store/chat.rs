@@ -5,7 +5,7 @@ use super::{StoreError, Timestamp};
 /// A stored chat with a model.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChatRecord {
-    /// The id of the chat.
+    /// The ID of the chat.
     pub id: String,
     /// The owner; only the owner can find the chat.
     pub owner: String,
@@ -36,7 +36,7 @@ pub struct ChatClaim {
 /// A chat in a list of chats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatSummary {
-    /// The id of the chat.
+    /// The ID of the chat.
     pub id: String,
     /// The summary for lists of chats, as JSON ([`ChatRecord::summary`]).
     pub summary: String,
@@ -60,10 +60,10 @@ pub trait ChatStore: Send + Sync {
     /// Adds a chat with revision 1.
     ///
     /// # Errors
-    /// `conflict` if a chat with this id exists.
+    /// `conflict` if a chat with this ID exists.
     async fn insert_chat(&self, chat: &ChatRecord) -> Result<(), StoreError>;
 
-    /// Returns the owner's chat with this id.
+    /// Returns the owner's chat with this ID.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -82,7 +82,7 @@ pub trait ChatStore: Send + Sync {
     /// The store cannot be read.
     async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatSummary>, StoreError>;
 
-    /// Claims the owner's chat with this id, unless another claim is valid at `now`. Returns
+    /// Claims the owner's chat with this ID, unless another claim is valid at `now`. Returns
     /// whether the claim was stored; `false` if there is no such chat.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ pub trait ChatStore: Send + Sync {
     /// The store cannot be written.
     async fn release_chat(&self, owner: &str, id: &str, claimant: &str) -> Result<(), StoreError>;
 
-    /// Removes the owner's chat with this id.
+    /// Removes the owner's chat with this ID.
     ///
     /// # Errors
     /// `not_found` if there is no such chat.

@@ -39,7 +39,7 @@ impl MemoryCategory {
 /// A stored memory of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
-    /// The id of the memory.
+    /// The ID of the memory.
     pub id: String,
     /// The channel to which the memory belongs.
     pub channel: String,
@@ -98,7 +98,7 @@ pub trait MemoryStore: Send + Sync {
     /// memory without a user, `max` memories without a user). Returns whether the memory was added.
     ///
     /// # Errors
-    /// `conflict` if a memory with this id exists.
+    /// `conflict` if a memory with this ID exists.
     async fn insert_memory(&self, memory: &Memory, max: u32) -> Result<bool, StoreError>;
 
     /// Returns the memories that a search finds, ordered by importance, then by last access, and

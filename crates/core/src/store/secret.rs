@@ -56,14 +56,14 @@ impl SecretKind {
 pub struct SecretId {
     /// The purpose of the secret.
     pub kind: SecretKind,
-    /// The id of the secret among the secrets of its kind.
+    /// The ID of the secret among the secrets of its kind.
     pub id: String,
 }
 
 /// An encrypted secret, opaque to the store.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealedSecret {
-    /// The id of the key with which the secret is encrypted.
+    /// The ID of the key with which the secret is encrypted.
     pub key_id: String,
     /// Everything that is needed to decrypt the secret, except the key.
     pub sealed: Vec<u8>,
@@ -91,7 +91,7 @@ pub struct SecretReplacement {
 /// Stores encrypted secrets. The caller encrypts and decrypts them.
 #[async_trait]
 pub trait SecretStore: Send + Sync {
-    /// Stores a secret, replacing any other with this id.
+    /// Stores a secret, replacing any other with this ID.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -101,7 +101,7 @@ pub trait SecretStore: Send + Sync {
         secret: &SealedSecret,
     ) -> Result<(), StoreError>;
 
-    /// Returns the secret with this id.
+    /// Returns the secret with this ID.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -113,7 +113,7 @@ pub trait SecretStore: Send + Sync {
     /// The store cannot be written.
     async fn remove_secret(&self, secret_id: &SecretId) -> Result<(), StoreError>;
 
-    /// Returns all secrets, ordered by kind and id.
+    /// Returns all secrets, ordered by kind and ID.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -5,7 +5,7 @@ use super::{StoreError, Timestamp};
 /// A configured MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerRecord {
-    /// The id of the server, a UUID; never changes.
+    /// The ID of the server, a UUID; never changes.
     pub id: String,
     /// The name of the server; unique.
     pub name: String,
@@ -38,7 +38,7 @@ pub trait ServerStore: Send + Sync {
     /// Adds a server.
     ///
     /// # Errors
-    /// `conflict` if a server with this id or name exists.
+    /// `conflict` if a server with this ID or name exists.
     async fn insert_server(&self, server: &ServerRecord) -> Result<(), StoreError>;
 
     /// Changes everything except `id` and `created_at`. If the name changes and this server owns
@@ -64,7 +64,7 @@ pub trait ServerStore: Send + Sync {
     /// `not_found` if there is no such server.
     async fn remove_server(&self, id: &str, records: RecordOwner) -> Result<(), StoreError>;
 
-    /// Returns the server with this id.
+    /// Returns the server with this ID.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -18,7 +18,7 @@ use crate::json_values;
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id of the call, which the result repeats.
+    /// The provider's ID of the call, which the result repeats.
     pub id: String,
     /// The name or an alias of the tool.
     pub name: String,

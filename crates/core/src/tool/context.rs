@@ -29,7 +29,7 @@ pub struct CallContext {
     pub is_user_verified: bool,
     /// The channel or conversation of the call.
     pub channel: Option<String>,
-    /// The authenticated principal: the name of an access token, or the id of a local user. `None`
+    /// The authenticated principal: the name of an access token, or the ID of a local user. `None`
     /// for interfaces without authentication.
     pub principal: Option<String>,
     /// A value that represents anything else on which the result depends. A cached result is used
@@ -37,7 +37,7 @@ pub struct CallContext {
     pub variant: Option<String>,
     /// The interface or program that the call came through, for the call log.
     pub caller: Option<String>,
-    /// The id of the call. The executor sets the id before the tool runs.
+    /// The ID of the call. The executor sets the ID before the tool runs.
     pub call_id: String,
     /// The deadline of the call, extended while a nested call waits for an approval. The executor
     /// sets the deadline before the tool runs.
@@ -46,8 +46,8 @@ pub struct CallContext {
     /// ([`Tool::acting_identity`](super::Tool::acting_identity)). The executor sets the identity
     /// before it requests an approval.
     pub acting_identity: Option<ActingIdentity>,
-    /// The id to use for the call's record in the call log; `None` for a new id. When the tool
-    /// runs, contains the id of the actual record.
+    /// The ID to use for the call's record in the call log; `None` for a new ID. When the tool
+    /// runs, contains the ID of the actual record.
     pub record: Option<CallId>,
     /// The tools that the caller may use; `None` means all. The program that passes a call to the
     /// executor must check that call against this filter; the executor checks only nested calls.
@@ -57,14 +57,14 @@ pub struct CallContext {
     /// Runs nested calls. The executor sets this field before it runs a tool that [makes
     /// calls](super::Tool::makes_calls).
     pub further_calls: Option<FurtherCalls>,
-    /// Ids of granted approvals. A call runs if its approval has one of these ids.
+    /// Ids of granted approvals. A call runs if its approval has one of these IDs.
     pub approved: HashSet<String>,
-    /// Arguments with which approved calls run instead of their own, by the id of the approval.
+    /// Arguments with which approved calls run instead of their own, by the ID of the approval.
     pub approved_arguments: HashMap<String, JsonObject>,
-    /// Ids of denied approvals. A call ends as `denied` if its approval has one of these ids.
+    /// Ids of denied approvals. A call ends as `denied` if its approval has one of these IDs.
     pub denied: HashSet<String>,
-    /// The id of the approval under which the call runs, if the call needed one. The executor sets
-    /// the id before the tool runs. A tool that runs under an approval must not use any data of the
+    /// The ID of the approval under which the call runs, if the call needed one. The executor sets
+    /// the ID before the tool runs. A tool that runs under an approval must not use any data of the
     /// caller that the approval does not cover ([`Tool::forwarded`](super::Tool::forwarded)).
     pub approval_id: Option<String>,
     /// Options of the approval that the call may need.
@@ -132,7 +132,7 @@ impl CallContext {
 /// Options of the approval that a call may need, for an approver that stores approvals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalRequestOptions {
-    /// The id of an existing approval that the call wants to use.
+    /// The ID of an existing approval that the call wants to use.
     pub named: Option<String>,
     /// How long the caller waits for a decision.
     pub wait: Duration,

@@ -50,7 +50,7 @@ impl fmt::Debug for FurtherCalls {
 /// The position of a nested call in the tree of calls.
 #[derive(Debug, Clone)]
 pub struct Nesting {
-    /// The id of the parent call in the call log.
+    /// The ID of the parent call in the call log.
     pub parent: Option<CallId>,
     /// Number of ancestors of this call.
     pub depth: usize,

@@ -16,7 +16,7 @@ pub(crate) use reading::extract_reading;
 /// failed result has `error` and `error_code`, and may still have a `result`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The id of the call.
+    /// The ID of the call.
     pub tool_call_id: String,
     /// The tool name in the call.
     pub tool_name: String,

@@ -53,7 +53,7 @@ impl TraceContext {
         })
     }
 
-    /// Returns the trace id, 32 hexadecimal digits.
+    /// Returns the trace ID, 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(&self) -> &str {
         self.traceparent.split('-').nth(1).unwrap_or_default()

@@ -51,7 +51,8 @@ impl DrivenConnection {
         })
     }
 
-    /// Makes progress without waiting. The caller that waits for the response receives any error.
+    /// Polls the connection once. An error of the connection is reported to the caller that waits
+    /// for the response.
     fn advance(&mut self, context: &mut Context<'_>) {
         if let Some(connection) = &mut self.connection
             && Pin::new(connection).poll(context).is_ready()

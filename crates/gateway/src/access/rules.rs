@@ -8,7 +8,7 @@ use pillion_config::{SocketSection, SystemGroup, SystemUser};
 /// to the Unix socket. Root and the sidecar's own user are always allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerRules {
-    /// The allowed user and group ids; `None` if the file permissions of the socket alone decide.
+    /// The allowed user and group IDs; `None` if the file permissions of the socket alone decide.
     allowed_ids: Option<AllowedIds>,
 }
 
@@ -40,7 +40,7 @@ pub enum RuleError {
 
 impl PeerRules {
     /// Resolves the user and group names in the rules of the configuration. A group is resolved to
-    /// its id and its current members.
+    /// its ID and its current members.
     ///
     /// # Errors
     /// [`RuleError`]: a user or group does not exist or cannot be looked up.
@@ -67,7 +67,7 @@ impl PeerRules {
         })
     }
 
-    /// Returns whether a process with this user id and primary group id may connect.
+    /// Returns whether a process with this user ID and primary group ID may connect.
     #[must_use]
     pub fn allows(&self, uid: u32, gid: u32) -> bool {
         let allowed_ids = self.allowed_ids.as_ref();
@@ -122,11 +122,11 @@ pub enum Peer {
     /// A process of this host on the Unix socket, with credentials from the kernel, which cannot be
     /// forged.
     Process {
-        /// The user id of the process when it connected.
+        /// The user ID of the process when it connected.
         uid: u32,
-        /// The primary group id of the process when it connected.
+        /// The primary group ID of the process when it connected.
         gid: u32,
-        /// The process id, if the system reports it. The process may have ended since.
+        /// The process ID, if the system reports it. The process may have ended since.
         pid: Option<i32>,
     },
     /// A client that is connected over TCP.

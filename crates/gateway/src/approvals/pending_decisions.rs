@@ -29,7 +29,7 @@ pub struct PendingDecisions {
     /// Locked while an approval is looked up or created, so that two concurrent calls share one
     /// approval.
     pub(super) creation_lock: tokio::sync::Mutex<()>,
-    /// The tasks that read approvals that callers wait for, by approval id.
+    /// The tasks that read approvals that callers wait for, by approval ID.
     polls: Mutex<HashMap<String, Arc<ApprovalPoll>>>,
     /// Number of waiting callers by principal.
     waiting_callers: Arc<PrincipalAccounts>,
@@ -96,7 +96,7 @@ impl PendingDecisions {
             .charge(principal, Usage::for_request(0))
     }
 
-    /// Waits until the approval with this id is decided or no longer exists. All callers that wait
+    /// Waits until the approval with this ID is decided or no longer exists. All callers that wait
     /// for one approval share the task of the first caller, which calls `read_approval`.
     pub(super) async fn wait_for_outcome<L>(
         self: &Arc<Self>,

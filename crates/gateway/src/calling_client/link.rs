@@ -47,7 +47,7 @@ pub struct Question {
 /// The properties of a client during one request.
 #[derive(Debug, Clone)]
 pub struct Requester {
-    /// The id of the session, or a unique id for a request without a session.
+    /// The ID of the session, or a unique ID for a request without a session.
     pub owner: Uuid,
     /// The negotiated revision of MCP.
     pub version: ProtocolVersion,

@@ -30,7 +30,7 @@ pub const INTERNAL_ERROR: i64 = -32603;
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The key of the log level in `_meta` (MCP 2026-07-28).
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// The key of the subscription's id in `_meta` (MCP 2026-07-28).
+/// The key of the subscription's ID in `_meta` (MCP 2026-07-28).
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The members of an object in their order, each as the client or server wrote it.
@@ -39,9 +39,9 @@ pub type Members = IndexMap<String, Box<RawValue>>;
 /// A message from a client.
 #[derive(Debug)]
 pub enum Inbound {
-    /// A message with a method and an id, which expects a response.
+    /// A message with a method and an ID, which expects a response.
     Request(Request),
-    /// A message with a method and without an id.
+    /// A message with a method and without an ID.
     Notification {
         /// The method of the notification.
         method: String,
@@ -50,7 +50,7 @@ pub enum Inbound {
     },
     /// The response to a request of the sidecar.
     Response {
-        /// The id of the request.
+        /// The ID of the request.
         id: Box<RawValue>,
         /// The member `result` or `error` of the JSON-RPC response.
         outcome: Result<Value, RpcError>,
@@ -60,7 +60,7 @@ pub enum Inbound {
 /// A request of a client.
 #[derive(Debug)]
 pub struct Request {
-    /// The request's id, as the client wrote it.
+    /// The request's ID, as the client wrote it.
     pub id: Box<RawValue>,
     /// The method of the request.
     pub method: String,
@@ -102,10 +102,10 @@ impl Request {
     }
 }
 
-/// An invalid message; `id` is the request's id if it could be read.
+/// An invalid message; `id` is the request's ID if it could be read.
 #[derive(Debug)]
 pub struct Unreadable {
-    /// The request's id, if it could be read.
+    /// The request's ID, if it could be read.
     pub id: Option<Box<RawValue>>,
     /// The error for the client.
     pub error: RpcError,
@@ -208,7 +208,7 @@ impl Inbound {
     }
 }
 
-/// Returns whether an id is a string or an integer, as MCP requires, and not too long.
+/// Returns whether an ID is a string or an integer, as MCP requires, and not too long.
 fn is_valid_id(id: &RawValue) -> bool {
     let text = id.get();
     // The text of a string includes the quotation marks.
@@ -226,7 +226,7 @@ pub fn parse_log_level(level: &RawValue) -> Result<McpLogLevel, RpcError> {
     })
 }
 
-/// Returns the error for a request whose id is in use by a running request of the same connection:
+/// Returns the error for a request whose ID is in use by a running request of the same connection:
 /// the client could not tell the two responses apart.
 pub fn used_id_error() -> RpcError {
     let reason = "The id of the request is already used by a running request: use another id";
@@ -285,7 +285,7 @@ pub fn raw_list(key: &'static str, entries: &[impl Serialize]) -> Result<Box<Raw
     raw(&IndexMap::from([(key, entries)]))
 }
 
-/// Returns the response to a request; `id` is `None` if the request's id could not be read.
+/// Returns the response to a request; `id` is `None` if the request's ID could not be read.
 pub fn response(id: Option<&RawValue>, outcome: &Result<Box<RawValue>, RpcError>) -> Bytes {
     let id = id.unwrap_or(RawValue::NULL);
     match outcome {
@@ -404,7 +404,7 @@ mod tests {
                     assert_eq!(unreadable.error.code, code, "{text}");
                     assert_eq!(unreadable.id.as_deref().map(RawValue::get), id, "{text}");
                 }
-                // Serde reads an id of null as a missing id, so the message is a notification.
+                // Serde reads an ID of null as a missing ID, so the message is a notification.
                 Ok(Inbound::Notification { .. }) => assert_eq!(code, 0, "{text}"),
                 Ok(message) => panic!("{text}: {message:?}"),
             }

@@ -10,10 +10,10 @@ use super::CredentialError;
 /// The keys whose values may be secret, stored together as one entry of the vault.
 const SECRET_KEYS: [&str; 3] = ["authentication", "headers", "env"];
 
-/// The public information about a server's credentials, and their id in the vault.
+/// The public information about a server's credentials, and their ID in the vault.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CredentialNote {
-    /// The id of the entry in the vault. Each change gets a new id, so that a configuration is
+pub struct CredentialMetadata {
+    /// The ID of the entry in the vault. Each change gets a new ID, so that a configuration is
     /// never combined with the credentials of another version.
     pub id: String,
     /// The type of authentication, such as `bearer`.
@@ -59,11 +59,11 @@ impl Credentials {
     }
 
     /// Returns the public information about the credentials.
-    pub fn to_note(&self, id: String) -> CredentialNote {
+    pub fn to_metadata(&self, id: String) -> CredentialMetadata {
         let authentication = self.0.get("authentication");
         let kind = authentication.and_then(|value| value.get("type")?.as_str());
         let headers = self.0.get("headers").and_then(Value::as_object);
-        CredentialNote {
+        CredentialMetadata {
             id,
             authentication: kind.unwrap_or("none").to_owned(),
             headers: headers.map_or_else(Vec::new, |headers| headers.keys().cloned().collect()),

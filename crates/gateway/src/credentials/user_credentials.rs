@@ -163,7 +163,7 @@ impl UserCredentials {
         Ok(VaultTokenStore::new(vault, "").forget(Some(key)).await?)
     }
 
-    /// Closes the token stores of users for whose server id `is_match` returns `true`.
+    /// Closes the token stores of users for whose server ID `is_match` returns `true`.
     pub async fn close_tokens_of_users(&self, is_match: impl Fn(&str) -> bool) {
         let is_user_owned =
             |owner: &TokenOwner| parse_id(&owner.identity).is_some_and(|[id, _]| is_match(&id));
@@ -279,7 +279,7 @@ fn belongs_to(secret_id: &SecretId, server: &str) -> bool {
     parts.is_some_and(|[owner_server, _]| owner_server == server)
 }
 
-/// Returns the id of a user's credential in the vault, which is also the owner of the user's OAuth
+/// Returns the ID of a user's credential in the vault, which is also the owner of the user's OAuth
 /// tokens in the format of [`VaultTokenStore`].
 pub fn format_identity(server: &str, user: &str) -> String {
     json!([server, user]).to_string()

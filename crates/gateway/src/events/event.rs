@@ -17,23 +17,23 @@ use crate::timestamp::format_timestamp;
 pub enum Event<'a> {
     /// The sidecar has received a call.
     CallPending {
-        /// The id, origin and user of the call.
+        /// The ID, origin and user of the call.
         call_context: EventCall<'a>,
         /// The name of the called tool.
         tool: &'a str,
     },
     /// The tool of a call is about to run.
     CallStarted {
-        /// The id, origin and user of the call.
+        /// The ID, origin and user of the call.
         call_context: EventCall<'a>,
         /// The name of the called tool.
         tool: &'a str,
-        /// The id of the call's record.
+        /// The ID of the call's record.
         record: Option<CallId>,
     },
     /// A call has finished or was abandoned.
     CallEnded {
-        /// The id, origin and user of the call.
+        /// The ID, origin and user of the call.
         call_context: EventCall<'a>,
         /// The name of the called tool.
         tool: &'a str,
@@ -41,7 +41,7 @@ pub enum Event<'a> {
         status: CallStatus,
         /// The code of the error, if the call failed.
         code: Option<ErrorCode>,
-        /// The id of the call's record.
+        /// The ID of the call's record.
         record: Option<Value>,
         /// The duration of the call.
         elapsed: Duration,
@@ -74,7 +74,7 @@ pub enum Event<'a> {
     },
 }
 
-/// The id, server and context of a call.
+/// The ID, server and context of a call.
 #[derive(Debug)]
 pub struct EventCall<'a> {
     id: &'a str,

@@ -59,7 +59,7 @@ impl Listener {
         let last_number = last_id
             .map(|last_id| parse_id(last_id, &bus.epoch).filter(|number| *number < end_number));
         let (next_number, first_message) = match last_number {
-            // The `ready` event contains an id, so that a client can resume even if it has received
+            // The `ready` event contains an ID, so that a client can resume even if it has received
             // no other event.
             None => (end_number, ready_event(&bus.epoch, end_number)),
             Some(Some(number)) => (number + 1, Bytes::from_static(b": again\n\n")),

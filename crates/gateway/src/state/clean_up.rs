@@ -23,7 +23,7 @@ const APPROVED_CALL_TTL: Duration = Duration::from_secs(60);
 const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Removes old records at intervals. The ages of records follow the store's [`ClockHistory`], so a
-/// wrong system clock removes nothing early.
+/// wrong system clock causes no early removal.
 pub(super) struct CleanUp {
     store: Arc<SqlStore>,
     runs: ProcessRuns,

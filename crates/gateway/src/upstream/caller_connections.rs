@@ -37,7 +37,7 @@ pub(super) const NOT_CONNECTED_MESSAGE: &str = "Not connected to server";
 /// The connections with one server. Chooses the connection of each call.
 #[derive(Debug)]
 pub struct CallerConnections {
-    /// The server's id in the store, or an id derived from the label for a server of the
+    /// The server's ID in the store, or an ID derived from the label for a server of the
     /// configuration file.
     server_id: String,
     section: Arc<McpServerSection>,

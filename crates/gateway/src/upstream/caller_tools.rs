@@ -32,7 +32,7 @@ pub struct CallerTools {
     /// The servers whose tools could not be listed for the caller.
     pub unavailable_servers: Vec<UnavailableServer>,
     /// The labels of servers that have failed and have never listed the caller's tools.
-    pub(super) unlisted_labels: Vec<String>,
+    pub(super) unlisted_server_labels: Vec<String>,
     /// The servers for which the caller has no credential.
     missing_credentials: Vec<MissingCredential>,
 }
@@ -172,7 +172,9 @@ impl Upstreams {
                         tools.insert(name, tool.registered_tool);
                     }
                     if listing.error.is_some() && !listing.has_listed {
-                        caller_tools.unlisted_labels.push(server.label.clone());
+                        caller_tools
+                            .unlisted_server_labels
+                            .push(server.label.clone());
                     }
                     let unavailable = listing.error.map(|error| UnavailableServer {
                         label: server.label.clone(),
@@ -182,7 +184,9 @@ impl Upstreams {
                 }
                 Err(failure) => {
                     if failure.code == ErrorCode::Unavailable {
-                        caller_tools.unlisted_labels.push(server.label.clone());
+                        caller_tools
+                            .unlisted_server_labels
+                            .push(server.label.clone());
                     }
                     // For a caller without a user, the server does not count as unavailable,
                     // because the caller expects only the tools that are listed for all users.
@@ -348,7 +352,7 @@ impl UserListings {
         listings_by_connection.retain(|_, entry| entry.connection.strong_count() > 0);
     }
 
-    /// Removes the lists of a server.
+    /// Removes the tool lists of a server's connections from the cache.
     pub(super) fn forget(&self, server: &Arc<Server>) {
         let mut listings_by_connection = self.listings_by_connection.lock();
         listings_by_connection.retain(|_, entry| !std::ptr::eq(entry.server.as_ptr(), &**server));

@@ -101,6 +101,6 @@ impl CallerTools {
     /// Returns whether MCP clients may use the server's own name for one of the caller's tools.
     pub fn allows_own_name(&self, upstreams: &Upstreams, tool: &UpstreamTool) -> bool {
         let is_other_server = |label: &String| *label != tool.server().label;
-        !self.unlisted_labels.iter().any(is_other_server) && upstreams.allows_own_name(tool)
+        !self.unlisted_server_labels.iter().any(is_other_server) && upstreams.allows_own_name(tool)
     }
 }

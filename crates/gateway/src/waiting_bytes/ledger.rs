@@ -24,7 +24,7 @@ pub(super) struct Ledger {
 
 pub(super) enum ClaimOutcome {
     Granted,
-    /// The claim waits. Contains its id, and a receiver that is notified when the claim is granted.
+    /// The claim waits. Contains its ID, and a receiver that is notified when the claim is granted.
     Waiting(u64, oneshot::Receiver<()>),
 }
 
@@ -215,7 +215,7 @@ impl Ledger {
             }
             let connection_number = match self.obstacle(&claim.principal, claim.bytes) {
                 None => None,
-                Some(ClaimObstacle::PrincipalShare) => self.longest_stalled(&claim.principal),
+                Some(ClaimObstacle::PrincipalShare) => self.find_longest_stalled(&claim.principal),
                 Some(ClaimObstacle::TotalLimit) => return self.longest_stalled_of_largest(),
             };
             if connection_number.is_some() {
@@ -234,10 +234,10 @@ impl Ledger {
             .filter(|connection| connection.bytes > 0);
         let principals = holding_connections.map(|connection| &connection.principal);
         let largest = principals.max_by_key(|principal| self.principals.get(*principal))?;
-        self.longest_stalled(largest)
+        self.find_longest_stalled(largest)
     }
 
-    fn longest_stalled(&self, principal: &str) -> Option<u64> {
+    fn find_longest_stalled(&self, principal: &str) -> Option<u64> {
         let holding_connections = self
             .stalled_connections
             .iter()

@@ -225,7 +225,7 @@ fn finish(job: Box<WorkerJob>, response: Result<Box<RawValue>, Value>) {
 /// Maximum time for reading the last output of an ended process.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Resolves shortly after the process with this id has ended; never resolves if the process cannot
+/// Resolves shortly after the process with this ID has ended; never resolves if the process cannot
 /// be observed.
 ///
 /// The connection alone does not show the end: programs that the process has started may have

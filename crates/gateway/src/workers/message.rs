@@ -13,13 +13,13 @@ use crate::rpc_connection::{self, RpcMessage};
 
 /// A message from a worker.
 pub(super) enum WorkerMessage {
-    /// The response to the request with this id.
+    /// The response to the request with this ID.
     Response(u64, Result<Box<RawValue>, Value>),
-    /// The progress of the request with this id.
+    /// The progress of the request with this ID.
     Progress(u64, ProgressNotification),
     /// The worker accepts no more calls.
     Draining,
-    /// A ping, with its id.
+    /// A ping, with its ID.
     Ping(Value),
     /// An unknown message, which newer workers may send.
     Other,

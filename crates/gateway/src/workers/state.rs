@@ -11,7 +11,7 @@ use super::tool::{WorkerJob, WorkerTool};
 /// The connected workers and the waiting calls.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The workers by id, oldest first.
+    /// The workers by ID, oldest first.
     pub(super) workers: indexmap::IndexMap<u64, Worker>,
     pub(super) tools: HashMap<ToolName, OfferedTool>,
     pub(super) last_id: u64,
@@ -36,7 +36,7 @@ pub(super) struct OfferedTool {
     pub(super) tool: Arc<WorkerTool>,
     /// The waiting calls of the tool, each with its position in the order of all tools' calls.
     pub(super) waiting_calls: VecDeque<(u64, Box<WorkerJob>)>,
-    /// The id of the tool's last worker, if that worker has disconnected and no other worker has
+    /// The ID of the tool's last worker, if that worker has disconnected and no other worker has
     /// the tool; `None` while a worker has the tool.
     pub(super) orphaned_by: Option<u64>,
 }

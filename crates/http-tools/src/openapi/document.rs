@@ -108,7 +108,7 @@ impl OpenApiDocument {
         operations
     }
 
-    /// Returns the ids of the operations that have an `operationId`.
+    /// Returns the IDs of the operations that have an `operationId`.
     pub(super) fn operation_ids(&self) -> Vec<&str> {
         self.operations().iter().filter_map(Operation::id).collect()
     }

@@ -8,7 +8,7 @@ use super::{BenchError, Caller};
 
 /// A client that does only the minimum that an MCP client has to do: POST the same headers and body
 /// over a connection that stays open, reject an error status, read the whole body, and take
-/// `result` out of the JSON as raw text. This client has no limits, deadlines, request ids or error
+/// `result` out of the JSON as raw text. This client has no limits, deadlines, request IDs or error
 /// recovery.
 #[derive(Clone)]
 pub(super) struct RawPeer {

@@ -6,7 +6,8 @@ pub enum ErrorClass {
     InvalidInput,
     /// The server has no tool, resource, prompt or method of that name.
     NotFound,
-    /// The server limits the rate of requests; see [`McpError::retry_after`](crate::McpError).
+    /// The server rejected the request because of a rate limit; see
+    /// [`McpError::retry_after`](crate::McpError).
     RateLimited,
     /// The operation exceeded its timeout.
     Timeout,

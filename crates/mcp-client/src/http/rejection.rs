@@ -27,17 +27,17 @@ pub(crate) struct Rejection {
 /// [`RejectionResponse::Missing`] allows concluding from the status that the server has not
 /// processed the request.
 pub(crate) enum RejectionResponse {
-    /// The body is not the response to the request: it is not JSON-RPC, or its id is missing or
+    /// The body is not the response to the request: it is not JSON-RPC, or its ID is missing or
     /// differs.
     Missing,
     /// The body was cut off, too large or damaged, and may be the response to the request.
     Unknown,
-    /// The JSON-RPC response with the id of the request.
+    /// The JSON-RPC response with the ID of the request.
     Response(RpcOutcome),
 }
 
 impl Rejection {
-    /// Reads the head and the body of an HTTP error response to the request with the given id.
+    /// Reads the head and the body of an HTTP error response to the request with the given ID.
     pub(crate) async fn read(
         mut response: reqwest::Response,
         request_id: Option<&RpcRequestId>,
@@ -166,7 +166,7 @@ impl RejectionBody {
         }
     }
 
-    /// Returns the first JSON-RPC error in the body, whatever its id.
+    /// Returns the first JSON-RPC error in the body, whatever its ID.
     fn find_rpc_error(&self) -> Option<RpcError> {
         if !self.is_stream() {
             return RpcError::from_error_body(&self.bytes);
@@ -175,7 +175,7 @@ impl RejectionBody {
         events.find_map(|event| RpcError::from_error_body(event.data.as_bytes()))
     }
 
-    /// Returns whether the body is the response to the request with this id.
+    /// Returns whether the body is the response to the request with this ID.
     fn response_to(&self, request_id: &RpcRequestId) -> RejectionResponse {
         let messages: Option<Vec<IncomingMessage>> = if self.is_stream() {
             Some(self.parse_events().iter().flat_map(parse_event).collect())

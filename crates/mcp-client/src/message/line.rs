@@ -21,7 +21,7 @@ pub(crate) struct MessageLine {
     /// Whether the line contains text other than messages. A request in such a line may be a log
     /// entry of the program about a request that this client sent.
     pub(crate) has_other_text: bool,
-    /// The id of a response in the line that cannot be parsed, and the reason.
+    /// The ID of a response in the line that cannot be parsed, and the reason.
     pub(crate) unreadable_response: Option<(RpcRequestId, McpErrorKind)>,
 }
 
@@ -73,7 +73,7 @@ fn parse_single_value(text: &str) -> Result<Vec<IncomingMessage>, serde_json::Er
 }
 
 /// A message whose members are all defined by JSON-RPC. Some servers omit `jsonrpc`; a log entry
-/// with an id has further members, and is no message.
+/// with an ID has further members, and is no message.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only the names of the members matter")]

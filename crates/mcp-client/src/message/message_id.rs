@@ -4,10 +4,10 @@ use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-/// Maximum size of ids and keys that are compared, in bytes; this client's ids are shorter.
+/// Maximum size of IDs and keys that are compared, in bytes; this client's IDs are shorter.
 const MAX_TOKEN_BYTES: usize = 64;
 
-/// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`. Servers
+/// The ID of a request. The client uses numbers from 1, or strings that start with `mcp_`. Servers
 /// that return a number as its text (`"3"`) or with a fraction (`3.0`) mean the number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(untagged)]
@@ -17,7 +17,7 @@ pub(crate) enum RpcRequestId {
 }
 
 impl RpcRequestId {
-    /// Parses a number directly, because most ids are numbers and serde would first determine the
+    /// Parses a number directly, because most IDs are numbers and serde would first determine the
     /// type.
     pub(super) fn read(raw_id: &RawValue) -> Result<Self, serde_json::Error> {
         match raw_id.get().parse() {
@@ -26,8 +26,8 @@ impl RpcRequestId {
         }
     }
 
-    /// Returns whether a response with this id belongs to the request with the id `request`. A
-    /// server that could not parse a request responds with the id null.
+    /// Returns whether a response with this ID belongs to the request with the ID `request`. A
+    /// server that could not parse a request responds with the ID null.
     pub(crate) fn matches(&self, request: &Self) -> bool {
         self == request || matches!(self, Self::Text(text) if text.is_empty())
     }
@@ -58,7 +58,7 @@ impl Visitor<'_> for IdVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, id: f64) -> Result<RpcRequestId, E> {
-        // An id such as `3.0` is a whole number, written without its fraction.
+        // An ID such as `3.0` is a whole number, written without its fraction.
         let number = id.to_string().parse().map(RpcRequestId::Number);
         number.map_err(|_| E::invalid_value(Unexpected::Float(id), &self))
     }
@@ -69,11 +69,11 @@ impl Visitor<'_> for IdVisitor {
     }
 }
 
-/// Finds the id of a response in a message that cannot be parsed, because the message is too large
+/// Finds the ID of a response in a message that cannot be parsed, because the message is too large
 /// or not valid JSON. Scans the bytes as they arrive, and stores only keys and plain values of the
 /// outermost object.
 ///
-/// The input may be arbitrary bytes. The scan may miss an id, but never returns an id that the
+/// The input may be arbitrary bytes. The scan may miss an ID, but never returns an ID that the
 /// message does not contain.
 #[derive(Default)]
 pub(crate) struct ResponseIdScan {
@@ -99,14 +99,14 @@ enum StringState {
 }
 
 impl ResponseIdScan {
-    /// Returns the id of a response, given as a complete message.
+    /// Returns the ID of a response, given as a complete message.
     pub(crate) fn find(message: &[u8]) -> Option<RpcRequestId> {
         let mut scan = Self::default();
         scan.read(message);
         scan.finish()
     }
 
-    /// Returns the id of a response in a line that contains `jsonrpc`, even after other text.
+    /// Returns the ID of a response in a line that contains `jsonrpc`, even after other text.
     pub(crate) fn find_json_rpc(line: &[u8]) -> Option<RpcRequestId> {
         let start = memchr::memchr(b'{', line)?;
         let mut scan = Self::default();
@@ -124,7 +124,7 @@ impl ResponseIdScan {
         }
     }
 
-    /// Returns the id, if the message was a response with an id.
+    /// Returns the ID, if the message was a response with an ID.
     pub(crate) fn finish(self) -> Option<RpcRequestId> {
         self.id.filter(|_| !self.has_method)
     }
@@ -162,7 +162,7 @@ impl ResponseIdScan {
     }
 
     /// Ends the current member of the outermost object, and reads the member's value if it is the
-    /// id.
+    /// ID.
     fn end_member(&mut self) {
         if self.depth != 1 {
             return;
@@ -185,7 +185,7 @@ impl ResponseIdScan {
         }
     }
 
-    /// Returns the token before a colon or comma; empty if the token is too long for an id of this
+    /// Returns the token before a colon or comma; empty if the token is too long for an ID of this
     /// client.
     fn take_token(&mut self) -> Vec<u8> {
         let token = std::mem::take(&mut self.token);

@@ -8,7 +8,7 @@ fn only(text: &str) -> IncomingMessage {
     messages.remove(0)
 }
 
-/// Returns the id and the outcome of a response.
+/// Returns the ID and the outcome of a response.
 fn read_response(text: &str) -> (RpcRequestId, RpcOutcome) {
     match only(text) {
         IncomingMessage::Response { id, outcome } => (id, outcome),

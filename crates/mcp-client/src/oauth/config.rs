@@ -32,7 +32,7 @@ use crate::ServerConfigError;
 pub struct OAuthConfig {
     /// The grant type. Default `authorization_code`.
     pub grant: OAuthGrant,
-    /// The client id, if the client is already registered at the authorization server.
+    /// The client ID, if the client is already registered at the authorization server.
     pub client_id: Option<String>,
     /// The client secret for `client_id`.
     pub client_secret: Option<SecretString>,
@@ -41,7 +41,7 @@ pub struct OAuthConfig {
     /// fails before sending a token or registration request. Required for every grant except
     /// `authorization_code`, where a person sees the sign-in page.
     pub issuer: Option<String>,
-    /// The `https` URL of a client id metadata document. The URL becomes the client id if the
+    /// The `https` URL of a client ID metadata document. The URL becomes the client ID if the
     /// authorization server supports that and there is no `client_id`.
     pub client_metadata_url: Option<String>,
     /// The client name for dynamic registration. Default `Pillion`.
@@ -56,7 +56,7 @@ pub struct OAuthConfig {
     pub private_key: Option<SecretString>,
     /// The signing algorithm of `private_key`. Default `ES256`.
     pub signing_algorithm: SigningAlgorithm,
-    /// The key id (`kid`) in the client assertion, if the authorization server requires one.
+    /// The key ID (`kid`) in the client assertion, if the authorization server requires one.
     pub key_id: Option<String>,
     /// For `jwt_bearer`: the JWT that identifies this workload.
     pub assertion: Option<SecretString>,
@@ -65,7 +65,7 @@ pub struct OAuthConfig {
     pub assertion_file: Option<PathBuf>,
     /// For `enterprise`: the token endpoint of the identity provider.
     pub idp_token_endpoint: Option<String>,
-    /// For `enterprise`: the client id at the identity provider.
+    /// For `enterprise`: the client ID at the identity provider.
     pub idp_client_id: Option<String>,
     /// For `enterprise`: the client secret for `idp_client_id`. Default: none.
     pub idp_client_secret: Option<SecretString>,
@@ -132,7 +132,7 @@ impl OAuthConfig {
     pub(super) fn resolve_grant(&self) -> Result<GrantSettings, ServerConfigError> {
         let key_error = |key| ServerConfigError::OAuth { key };
         if let Some(url) = &self.client_metadata_url {
-            // The MCP specification requires the URL of a client id metadata document to have a
+            // The MCP specification requires the URL of a client ID metadata document to have a
             // path (client registration).
             let parsed_url = Url::parse(url).ok();
             parsed_url

@@ -12,7 +12,7 @@ use pillion_egress::EgressError;
 #[non_exhaustive]
 pub enum OAuthError {
     /// The user's consent is required, but the client has no prompt.
-    #[error("the server requires authorization, and no user can be asked for it here")]
+    #[error("the server requires a user's authorization, but this client cannot prompt a user")]
     NoPrompt,
     /// The metadata of the server is the metadata of another resource (RFC 9728 section 3.3).
     #[error(
@@ -110,7 +110,7 @@ pub enum OAuthError {
         /// The configured issuer.
         configured_issuer: String,
     },
-    /// The configuration has no client id, and the authorization server does not register clients.
+    /// The configuration has no client ID, and the authorization server does not register clients.
     #[error(
         "the authorization server does not support client registration: configure a 'client_id'"
     )]

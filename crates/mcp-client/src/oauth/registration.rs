@@ -13,7 +13,7 @@ const CLIENT_NAME: &str = "Pillion";
 const MAX_REGISTRATIONS: usize = 20;
 
 /// Returns the client for this authorization server, in the order of the MCP specification (client
-/// registration): configured, client id metadata document, registered before, registered now. Adds
+/// registration): configured, client ID metadata document, registered before, registered now. Adds
 /// new registrations to `credentials`, by issuer.
 pub(super) async fn find_or_register_client(
     server: &AuthorizationServer,

@@ -47,7 +47,7 @@ pub trait TokenStore: Send + Sync {
 pub struct TokenKey {
     /// The URL of the MCP server, without query and fragment.
     pub server: String,
-    /// The configured client id or client metadata URL; empty for a client that registers itself.
+    /// The configured client ID or client metadata URL; empty for a client that registers itself.
     pub client: String,
 }
 
@@ -91,7 +91,7 @@ pub struct OAuthCredentials {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientRegistration {
-    /// The client id that the authorization server assigned.
+    /// The client ID that the authorization server assigned.
     pub client_id: String,
     /// The client secret, if the authorization server issued one.
     #[serde(default, serialize_with = "serialize_exposed_option")]

@@ -19,7 +19,7 @@ pub(super) const MAX_REQUEST_KIB: usize = 32 * 1024;
 /// read them.
 const MAX_IMMEDIATE_RESPONSES: usize = 64;
 
-/// Maximum size of the id of a server's request, in bytes: the response repeats the id.
+/// Maximum size of the ID of a server's request, in bytes: the response repeats the ID.
 const MAX_ID_BYTES: usize = 1024;
 
 /// Maximum size of a notification that waits for a listener, in bytes.
@@ -58,7 +58,7 @@ impl PeerLimits {
         Some((permit, Some(size_permit)))
     }
 
-    /// Returns whether an id is short enough for a response.
+    /// Returns whether an ID is short enough for a response.
     pub(super) fn is_id_within_limit(id: &RawValue) -> bool {
         id.get().len() <= MAX_ID_BYTES
     }

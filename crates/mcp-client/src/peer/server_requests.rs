@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-/// The server's requests that are being processed, by their ids as the server wrote them, so that
+/// The server's requests that are being processed, by their IDs as the server wrote them, so that
 /// the server can cancel them (`notifications/cancelled`).
 #[derive(Default)]
 pub(super) struct ServerRequests(Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>);
@@ -21,7 +21,7 @@ impl ServerRequests {
     pub(super) fn add(&self, id: &RawValue) -> PendingServerRequest {
         let (cancel_tx, cancel_rx) = oneshot::channel();
         let id = id.get().to_owned();
-        // A second request with the same id replaces the first one, and the first one can then no
+        // A second request with the same ID replaces the first one, and the first one can then no
         // longer be cancelled.
         self.0.lock().insert(id.clone(), cancel_tx);
         PendingServerRequest {

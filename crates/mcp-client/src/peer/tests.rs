@@ -120,7 +120,7 @@ async fn a_cancelled_server_request_is_not_answered() {
     assert!(first.message.await.is_none());
     assert!(answered(&mut second).is_null());
     drop(second);
-    // Both requests have finished, so their id can be used again.
+    // Both requests have finished, so their ID can be used again.
     say(&peer, &cancelled(json!(2)));
     let third = ask(json!(2));
     say(&peer, &cancelled(json!(2)));

@@ -1,5 +1,5 @@
 //! A bidirectional channel that multiplexes messages, for stdio and WebSocket. Responses are
-//! matched to requests by id.
+//! matched to requests by ID.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,7 @@ pub(super) struct DuplexInbox {
 
 enum OutboundMessage {
     Message {
-        /// The id of a request, and the flag that records whether the request was written; `None`
+        /// The ID of a request, and the flag that records whether the request was written; `None`
         /// for other messages.
         request: Option<(RpcRequestId, Arc<AtomicBool>)>,
         message: Bytes,
@@ -256,7 +256,7 @@ impl DuplexInbox {
     }
 
     /// Handles a message larger than `limit` bytes by failing the request to which the message
-    /// responds. If the message has no id and exactly one request is waiting, fails the waiting
+    /// responds. If the message has no ID and exactly one request is waiting, fails the waiting
     /// request.
     pub(super) fn handle_too_large(&self, id: Option<RpcRequestId>, limit: usize) {
         tracing::debug!(limit, "Skipped a server message of more than {limit} bytes");
@@ -296,7 +296,7 @@ impl DuplexInbox {
         match message {
             IncomingMessage::Response { id, outcome } => {
                 self.has_responded |= outcome.is_ok();
-                // No request fails with an error without an id, because the error could belong to
+                // No request fails with an error without an ID, because the error could belong to
                 // any request.
                 if !self.pending_requests.deliver_reply(&id, Ok(outcome)) {
                     tracing::debug!(?id, "Skipped a response without a waiting request");

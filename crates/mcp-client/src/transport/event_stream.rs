@@ -133,7 +133,7 @@ impl EventStreamState {
     ) {
         match message {
             IncomingMessage::Response { id, outcome } => {
-                // No request fails with an error without an id, because the error could belong to
+                // No request fails with an error without an ID, because the error could belong to
                 // any request.
                 self.pending_requests.deliver_reply(&id, Ok(outcome));
             }

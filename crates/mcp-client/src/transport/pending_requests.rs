@@ -12,7 +12,7 @@ type RpcReply = Result<RpcOutcome, McpErrorKind>;
 /// Creates the error for requests on a closed connection.
 type CloseErrorFn = Box<dyn Fn() -> McpErrorKind + Send + Sync>;
 
-/// The requests that wait for their response on a multiplexed stream, by request id.
+/// The requests that wait for their response on a multiplexed stream, by request ID.
 pub(super) struct PendingRequests {
     state: Mutex<PendingState>,
 }
@@ -58,7 +58,7 @@ impl PendingRequests {
         }
     }
 
-    /// Delivers the reply to a request. Returns `false` if no request with this id is waiting.
+    /// Delivers the reply to a request. Returns `false` if no request with this ID is waiting.
     pub(super) fn deliver_reply(&self, id: &RpcRequestId, reply: RpcReply) -> bool {
         let reply_tx = match &mut *self.state.lock() {
             PendingState::Open(reply_senders) => reply_senders.remove(id),
@@ -67,7 +67,7 @@ impl PendingRequests {
         reply_tx.is_some_and(|reply_tx| reply_tx.send(reply).is_ok())
     }
 
-    /// Returns whether a request with this id is waiting.
+    /// Returns whether a request with this ID is waiting.
     pub(super) fn is_waiting(&self, id: &RpcRequestId) -> bool {
         match &*self.state.lock() {
             PendingState::Open(reply_senders) => reply_senders.contains_key(id),
@@ -75,7 +75,7 @@ impl PendingRequests {
         }
     }
 
-    /// Returns the id of the only waiting request; `None` if no request or several requests are
+    /// Returns the ID of the only waiting request; `None` if no request or several requests are
     /// waiting.
     pub(super) fn single_id(&self) -> Option<RpcRequestId> {
         match &*self.state.lock() {
@@ -117,7 +117,7 @@ impl PendingRequest<'_> {
     pub(super) async fn wait_for_reply(&mut self) -> RpcReply {
         match (&mut self.reply_rx).await {
             Ok(reply) => reply,
-            // The sender of the reply was dropped, because another request with the same id has
+            // The sender of the reply was dropped, because another request with the same ID has
             // replaced this one.
             Err(_) => Err(self.requests.close_error()),
         }

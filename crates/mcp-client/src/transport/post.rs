@@ -45,7 +45,7 @@ struct PostConnection {
     message_headers: OnceLock<HeaderMap>,
     /// Whether the session has expired or was closed.
     is_closed: AtomicBool,
-    /// Requests whose stream broke, by id. Some servers respond to such requests on the listening
+    /// Requests whose stream broke, by ID. Some servers respond to such requests on the listening
     /// stream.
     detached_requests: Mutex<HashMap<RpcRequestId, oneshot::Sender<RpcOutcome>>>,
 }
@@ -159,7 +159,7 @@ impl PostConnection {
             );
             return Box::pin(rejection).await;
         }
-        // Only the response to `initialize` may set the session id; the revision is set after that
+        // Only the response to `initialize` may set the session ID; the revision is set after that
         // response.
         if self.version.get().is_none()
             && let Some(header) = response.headers().get(&SESSION_ID_HEADER)
@@ -330,7 +330,7 @@ impl Transport for PostTransport {
     fn set_version(&self, version: ProtocolVersion) {
         let connection = &self.connection;
         if connection.version.set(version).is_ok() {
-            // The headers can be stored now, because the session id, if there is one, is known
+            // The headers can be stored now, because the session ID, if there is one, is known
             // before the revision.
             let headers = connection.add_session_headers(connection.link.message_headers());
             let _ = connection.message_headers.set(headers);
@@ -361,7 +361,7 @@ impl Transport for PostTransport {
 }
 
 impl Drop for PostTransport {
-    /// Deletes the session on the server, also if connecting was abandoned or the client was
+    /// Deletes the session on the server, even if connecting was abandoned or the client was
     /// dropped.
     fn drop(&mut self) {
         if self.connection.mark_closed() && self.connection.session_id.get().is_some() {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use pillion_gateway::calling_client::message::{self, Members, Request};
 
-/// The prefix of the ids of the bridge's own requests, with the opening quote of JSON.
+/// The prefix of the IDs of the bridge's own requests, with the opening quote of JSON.
 const BRIDGE_ID_PREFIX: &str = "\"pillion-bridge-";
 
 /// Maximum number of resource subscriptions that are repeated, which is the limit of a session.
@@ -14,7 +14,7 @@ const MAX_RESOURCES: usize = 1_000;
 /// resource subscriptions. Stateless revisions have no such state.
 #[derive(Default)]
 pub(super) struct SessionReplay {
-    /// The id and parameters of an `initialize` request to which the sidecar has not responded.
+    /// The ID and parameters of an `initialize` request to which the sidecar has not responded.
     pending_initialize: Option<(String, Members)>,
     initialize_params: Option<Members>,
     is_initialized: bool,
@@ -23,7 +23,7 @@ pub(super) struct SessionReplay {
     subscription_params: IndexMap<String, Members>,
 }
 
-/// Returns whether `id` is the id of one of the bridge's own requests.
+/// Returns whether `id` is the ID of one of the bridge's own requests.
 pub(super) fn is_bridge_id(id: &str) -> bool {
     id.starts_with(BRIDGE_ID_PREFIX)
 }

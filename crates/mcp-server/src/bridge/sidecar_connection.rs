@@ -18,9 +18,9 @@ use pillion_gateway::calling_client::message::Request;
 pub(super) struct SidecarConnection {
     pub(super) number: u64,
     pub(super) phase: Phase,
-    /// Requests of the sidecar to which the client has not responded, by id as JSON text.
+    /// Requests of the sidecar to which the client has not responded, by ID as JSON text.
     pub(super) sidecar_requests: HashSet<String>,
-    /// Requests of the client to which the sidecar has not responded, by id as the client wrote it.
+    /// Requests of the client to which the sidecar has not responded, by ID as the client wrote it.
     client_requests: HashMap<String, PendingRequest>,
     line_sender: mpsc::Sender<Bytes>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -114,7 +114,7 @@ impl SidecarConnection {
         self.client_requests.remove(id).is_some()
     }
 
-    /// Returns the ids of all unanswered requests.
+    /// Returns the IDs of all unanswered requests.
     pub(super) fn unanswered_ids(&self) -> impl Iterator<Item = &RawValue> {
         self.client_requests.values().map(|request| &*request.id)
     }

@@ -40,7 +40,7 @@ pub(super) fn accepts_stream_explicitly(headers: &HeaderMap) -> bool {
         .any(|range| range.eq_ignore_ascii_case("text/event-stream") || range == "text/*")
 }
 
-/// Returns the session id, unless it is missing or empty.
+/// Returns the session ID, unless it is missing or empty.
 pub(super) fn session_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(SESSION_ID_HEADER).filter(|id| !id.is_empty())
 }

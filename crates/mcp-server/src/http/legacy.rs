@@ -59,7 +59,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     }
 }
 
-/// Handles a message without a session id, which some clients do not send. A request that does not
+/// Handles a message without a session ID, which some clients do not send. A request that does not
 /// concern a session is handled in a temporary session without capabilities.
 async fn post_without_session(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
     let session = match create_temporary_session(exchange) {
@@ -110,7 +110,7 @@ fn session_response(session: &Session, request: &Request, result: Box<RawValue>)
     response
 }
 
-/// Returns the session whose id is in the request's header.
+/// Returns the session whose ID is in the request's header.
 #[expect(clippy::result_large_err, reason = "the error is the response itself")]
 fn find_session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let Some(id) = headers::session_id(exchange.headers) else {

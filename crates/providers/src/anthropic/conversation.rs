@@ -89,8 +89,8 @@ fn format_tool_result(call_id: &str, parts: &[Part<'_>]) -> Value {
     result
 }
 
-/// Replaces characters that the API does not accept in an id. The API allows only letters, digits,
-/// `_` and `-`, but the ids of other providers contain other characters.
+/// Replaces characters that the API does not accept in an ID. The API allows only letters, digits,
+/// `_` and `-`, but the IDs of other providers contain other characters.
 fn sanitize_id(id: &str) -> String {
     id.chars()
         .map(|character| match character {

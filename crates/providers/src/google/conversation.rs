@@ -42,12 +42,12 @@ pub(super) fn convert(messages: &[Value]) -> Result<ProviderConversation, ModelE
 #[derive(Default)]
 struct GoogleContents {
     contents: RoleMessages,
-    /// The positions of the calls since the last results, by call id.
+    /// The positions of the calls since the last results, by call ID.
     call_positions: HashMap<String, usize>,
     /// The number of calls that were added, which is the position of the next call.
     call_count: usize,
     /// Results that are not in the contents yet, with the positions of their calls. Results may
-    /// arrive in any order, but Google matches results without ids to calls by order.
+    /// arrive in any order, but Google matches results without IDs to calls by order.
     results: Vec<(usize, Value)>,
 }
 
@@ -61,7 +61,7 @@ impl GoogleContents {
     fn expect_results(&mut self, calls: &[ToolCall]) {
         let first_position = self.call_count;
         self.call_count += calls.len();
-        // If several calls of a message have the same id, the id refers to the first of these
+        // If several calls of a message have the same ID, the ID refers to the first of these
         // calls.
         for (position, call) in calls.iter().enumerate().rev() {
             self.call_positions
@@ -124,7 +124,7 @@ fn find_media_type(url: &str) -> Option<&'static str> {
     }
 }
 
-/// Removes the id of a call, because another provider has generated the id. The API then matches
+/// Removes the ID of a call, because another provider has generated the ID. The API then matches
 /// calls and results by their order.
 fn format_call(call: &ToolCall) -> Value {
     json!({"functionCall": {"name": call.name, "args": call.arguments_object()}})

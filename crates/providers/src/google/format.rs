@@ -14,11 +14,11 @@ use crate::{Provider, StrictFlag, ToolFormat};
 #[cfg(test)]
 mod tests;
 
-/// The prefix of generated call ids. The API rejects the id of a result whose call has no id, so
-/// generated ids must be recognizable.
+/// The prefix of generated call IDs. The API rejects the ID of a result whose call has no ID, so
+/// generated IDs must be recognizable.
 const GENERATED_ID_PREFIX: &str = "pillion_call_";
 
-/// Maximum length of a response id that becomes part of a generated call id, in bytes.
+/// Maximum length of a response ID that becomes part of a generated call ID, in bytes.
 const MAX_RESPONSE_ID_BYTES: usize = 64;
 
 /// Maximum expansion of all schemas of one request: the number of units by which the converted
@@ -160,8 +160,8 @@ impl ToolFormat for Google {
     }
 }
 
-/// Returns the id of a call, or a generated id if the call has no id. The generated id is the same
-/// for the same response and index. The id of the response, if there is one, distinguishes the
+/// Returns the ID of a call, or a generated ID if the call has no ID. The generated ID is the same
+/// for the same response and index. The ID of the response, if there is one, distinguishes the
 /// calls of different responses.
 pub(super) fn find_or_generate_id(id: &str, response_id: Option<&str>, index: usize) -> String {
     match response_id {

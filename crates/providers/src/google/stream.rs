@@ -75,8 +75,8 @@ impl ContentStream {
         let Value::Object(mut response_members) = response else {
             return Err(Google.malformed("an event of the stream is not an object"));
         };
-        // Ignores a response id that arrives after a call, because the generated ids of calls
-        // contain the response id.
+        // Ignores a response ID that arrives after a call, because the generated IDs of calls
+        // contain the response ID.
         let response_id = response_members.shift_remove("responseId");
         if let Some(id) = response_id.filter(|id| id.is_string() && self.call_count == 0) {
             self.response.insert("responseId".to_owned(), id);

@@ -46,7 +46,7 @@ fn h5_roles_alternate_and_results_have_the_names_of_their_tools() {
     );
 }
 
-/// Without ids, the order determines which result belongs to which call.
+/// Without IDs, the order determines which result belongs to which call.
 #[test]
 fn h5_results_are_in_the_order_of_their_calls() {
     let call = |id: &str, city: &str| json!({"id": id, "function": {"name": "weather", "arguments": {"city": city}}});
@@ -59,7 +59,7 @@ fn h5_results_are_in_the_order_of_their_calls() {
         result("2", "sun"),
         result("1", "rain"),
         {"role": "user", "content": "Again"},
-        // The same ids occur again, in two messages.
+        // The same IDs occur again, in two messages.
         calls(&[call("2", "Oslo")]),
         calls(&[call("1", "Rome")]),
         result("1", "hail"),
@@ -198,7 +198,7 @@ fn h6_parts_with_signatures_are_not_merged() {
     assert_eq!(deltas[0], Delta::Thought("a".to_owned()));
 }
 
-/// Calls without an id have the same generated ids in the stream and in the complete response.
+/// Calls without an ID have the same generated IDs in the stream and in the complete response.
 #[test]
 fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
     let part = json!({"functionCall": {"name": "roll"}});
@@ -209,7 +209,7 @@ fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
     for chunks in [
         vec![chunk(&json!([part, part]))],
         vec![with_id(chunk(&json!([part])), "r1"), chunk(&json!([part]))],
-        // The response id arrives after the first call.
+        // The response ID arrives after the first call.
         vec![chunk(&json!([part])), with_id(chunk(&json!([part])), "r1")],
     ] {
         let (response, deltas) = stream(&chunks).unwrap();

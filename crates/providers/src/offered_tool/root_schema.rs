@@ -15,7 +15,7 @@ mod tests;
 /// Keywords of the root that providers reject.
 const REJECTED_KEYWORDS: [&str; 6] = ["allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
-/// Maximum nesting of combinations at the root.
+/// Maximum nesting depth of `allOf`, `anyOf` and `oneOf` at the root of a schema.
 const MAX_DEPTH: usize = 8;
 
 /// Maximum length of the text that describes alternatives, in bytes.

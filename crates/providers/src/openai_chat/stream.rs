@@ -59,8 +59,8 @@ impl TurnStream for ChunkStream {
         let Value::Object(mut members) = chunk else {
             return Err(OpenAiChat.malformed("an event is not an object"));
         };
-        // The id is read before the calls, whatever the order of the chunk's members, because
-        // generated call ids contain the response's id.
+        // The ID is read before the calls, whatever the order of the chunk's members, because
+        // generated call IDs contain the response's ID.
         if let Some(id) = members.remove("id") {
             self.completion.insert("id".to_owned(), id);
         }

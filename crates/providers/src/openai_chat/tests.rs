@@ -137,7 +137,7 @@ fn h6_compatible_servers_may_omit_indexes_and_ids() {
     ]);
     let expected = [call("a", "roll", "{}"), call("b", "time", "{}")];
     assert_eq!(calls(&response), expected);
-    // Pieces without an index belong to the last call, or to the call with their id.
+    // Pieces without an index belong to the last call, or to the call with their ID.
     let (response, _) = streamed(&[
         json!({"tool_calls": [{"id": "a", "function": {"name": "roll"}}]}),
         json!({"tool_calls": [{"function": {"arguments": "{\"x\""}}]}),

@@ -48,7 +48,7 @@ pub(crate) fn read_stream(
     Ok((stream.finish()?, deltas))
 }
 
-/// Joins the text of all deltas and the id, name and arguments of each call.
+/// Joins the text of all deltas and the ID, name and arguments of each call.
 pub(crate) fn joined(deltas: &[Delta]) -> (String, Vec<(String, String, String)>) {
     let mut text = String::new();
     let mut calls: Vec<(String, String, String)> = Vec::new();

@@ -49,7 +49,7 @@ fn echo(provider: Provider, mut messages: Vec<Value>) -> Value {
     }
 }
 
-/// Returns the ids that the results refer to, in order.
+/// Returns the IDs that the results refer to, in order.
 fn ids_of_results(provider: Provider, messages: &[Value]) -> Vec<&str> {
     let entries = |key: &str| messages[0][key].as_array().unwrap().iter();
     let ids: Vec<_> = match provider {

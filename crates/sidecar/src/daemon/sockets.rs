@@ -36,7 +36,7 @@ pub(super) struct Sockets {
     descriptors: Vec<(DescriptorKind, OwnedFd)>,
     /// Sends the server a listener that replaces the current one.
     replacements: mpsc::Sender<UnixListener>,
-    /// The id of the file of the service manager's socket, if known.
+    /// The ID of the file of the service manager's socket, if known.
     activated_file: Option<SocketFileId>,
     /// The last logged problem with the files of the sockets.
     logged_problem: Option<String>,
@@ -132,8 +132,8 @@ impl Sockets {
     }
 
     /// Waits until a successor serves the sockets, and keeps the sockets' files in place until
-    /// then. The successor receives the ids of the processes that are still finishing calls,
-    /// including `run_id`, the id of this process. Dropping the returned stream tells the successor
+    /// then. The successor receives the IDs of the processes that are still finishing calls,
+    /// including `run_id`, the ID of this process. Dropping the returned stream tells the successor
     /// that this process has finished.
     pub(super) async fn hand_over(&mut self, run_id: &str) -> UnixStream {
         loop {

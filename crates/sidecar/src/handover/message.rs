@@ -1,5 +1,5 @@
 //! The message that carries descriptors: a letter for the kind of each descriptor, then a line with
-//! the id of each process, and the descriptors as ancillary data.
+//! the ID of each process, and the descriptors as ancillary data.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -71,7 +71,7 @@ pub(super) async fn send(
     stream.async_io(Interest::WRITABLE, send).await
 }
 
-/// The content of a message: the descriptors with their kinds, and the process ids.
+/// The content of a message: the descriptors with their kinds, and the process IDs.
 type ReceivedMessage = (Vec<(DescriptorKind, OwnedFd)>, Vec<String>);
 
 pub(super) async fn receive(stream: &UnixStream) -> io::Result<ReceivedMessage> {

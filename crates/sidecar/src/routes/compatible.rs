@@ -35,7 +35,7 @@ pub(super) use error_responses::ErrorResponses;
 pub(super) use failed::SHOULD_RETRY_HEADER;
 pub(super) use forwarded::{check_unforwarded, forwarded_parameters};
 
-/// The header with the id of a chat that failed or waits for an approval. Repeating the request
+/// The header with the ID of a chat that failed or waits for an approval. Repeating the request
 /// with this header continues the chat.
 pub(super) const CHAT_HEADER: HeaderName = HeaderName::from_static("x-pillion-chat");
 
@@ -70,7 +70,7 @@ pub(super) trait ResponseFormat: Send + 'static {
     /// Returns a complete response.
     fn complete_response(&self, outcome: &ChatOutcome) -> Value;
 
-    /// Returns the writer for a response with the id `id` and the model `model`. `has_client_tools`
+    /// Returns the writer for a response with the ID `id` and the model `model`. `has_client_tools`
     /// is true if the model's tools are the client's, so that the client runs the calls itself.
     fn new_writer(&self, id: &str, model: &str, has_client_tools: bool) -> Self::Writer;
 }

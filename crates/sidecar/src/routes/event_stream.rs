@@ -19,7 +19,7 @@ use pillion_gateway::access::{Heartbeat, TokenValidity};
 
 /// Returns the ID of the last event that the client received, if the client resumes a stream.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
-    // The sidecar sends only UTF-8 ids, so an id that is not UTF-8 is unknown.
+    // The sidecar sends only UTF-8 IDs, so an ID that is not UTF-8 is unknown.
     let id = headers.get("last-event-id")?;
     Some(id.to_str().unwrap_or_default())
 }

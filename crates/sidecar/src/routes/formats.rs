@@ -42,7 +42,7 @@ impl ProviderQuery {
     }
 }
 
-/// Definitions of tools.
+/// Tool definitions.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Definitions {

@@ -28,13 +28,13 @@ route_error! {
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct CallQuery {
-    /// Restricts the list to calls of the tools of the MCP server with this id or name.
+    /// Restricts the list to calls of the tools of the MCP server with this ID or name.
     server: Option<String>,
     /// Restricts the list to calls of this tool.
     tool: Option<String>,
     /// Restricts the list to calls on behalf of this user.
     user: Option<String>,
-    /// Restricts the list to calls that a composed tool made during the call with this id.
+    /// Restricts the list to calls that a composed tool made during the call with this ID.
     #[param(pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")]
     parent: Option<String>,
     /// Restricts the list to calls of this status: `pending`, `running`, `success`, `error`,
@@ -49,7 +49,7 @@ pub(super) struct CallQuery {
     until: Option<String>,
 }
 
-/// The names and ids of the MCP servers. The call log contains only the names.
+/// The names and IDs of the MCP servers. The call log contains only the names.
 pub(super) struct ServerIds(Vec<(String, String)>);
 
 impl ServerIds {
@@ -58,14 +58,14 @@ impl ServerIds {
         Self(servers.map(|servers| servers.names()).unwrap_or_default())
     }
 
-    /// Returns the id of a server. A server that no longer exists was in the configuration file, so
-    /// its id is derived from its name.
+    /// Returns the ID of a server. A server that no longer exists was in the configuration file, so
+    /// its ID is derived from its name.
     fn find_id(&self, name: &str) -> String {
         let server = self.0.iter().find(|(_, server_name)| server_name == name);
         server.map_or_else(|| file_id(name), |(id, _)| id.clone())
     }
 
-    /// Returns the name of the server with this id or name.
+    /// Returns the name of the server with this ID or name.
     fn find_name(&self, key: String) -> String {
         let server = self.0.iter().find(|(id, _)| *id == key);
         server.map_or(key, |(_, name)| name.clone())

@@ -17,8 +17,8 @@ use super::definition::{
 use super::{Result, ServerError};
 use pillion_config::{Config, McpServerSection, ServerSettings};
 use pillion_gateway::credentials::{
-    Account, CredentialError, CredentialNote, Credentials, UserCredentials, file_id, forget_server,
-    take_secrets,
+    Account, CredentialError, CredentialMetadata, Credentials, UserCredentials, file_id,
+    forget_server, take_secrets,
 };
 
 /// The author of a change to the stored servers.
@@ -42,7 +42,7 @@ pub enum UpdateMode {
 /// The servers of a store.
 #[derive(Clone)]
 pub struct Catalog {
-    /// The store of the servers.
+    /// The store that contains the stored servers.
     pub store: Arc<dyn Store>,
     /// The credentials of users for the servers.
     pub credentials: UserCredentials,
@@ -111,7 +111,7 @@ impl Catalog {
         let stored_server = StoredServer::parse(&record.configuration)?;
         let credentials = self.read_credentials(&stored_server).await?;
         let server = self.build_config(&record.name, &stored_server.definition, &credentials)?;
-        // A change of the credentials changes their id, so the credentials themselves are not
+        // A change of the credentials changes their ID, so the credentials themselves are not
         // compared.
         let text = format!(
             "{}\n{}\n{:?}\n{}",
@@ -316,12 +316,15 @@ impl Catalog {
     }
 
     /// Stores credentials in the vault, and returns their public information.
-    async fn store_credentials(&self, credentials: &Credentials) -> Result<Option<CredentialNote>> {
+    async fn store_credentials(
+        &self,
+        credentials: &Credentials,
+    ) -> Result<Option<CredentialMetadata>> {
         if credentials.is_empty() {
             return Ok(None);
         }
         let vault = self.credentials.vault().ok_or(CredentialError::NoKey)?;
-        let note = credentials.to_note(Uuid::new_v4().to_string());
+        let note = credentials.to_metadata(Uuid::new_v4().to_string());
         let secret = credentials.to_secret();
         vault.put(SecretKind::Credential, &note.id, &secret).await?;
         Ok(Some(note))

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Result, ServerError};
-use pillion_gateway::credentials::{CredentialNote, Credentials, url_origin};
+use pillion_gateway::credentials::{CredentialMetadata, Credentials, url_origin};
 
 /// Maximum length of a server's name, in characters.
 pub(super) const MAX_SERVER_NAME_CHARS: usize = 100;
@@ -43,7 +43,7 @@ pub(crate) struct Definition {
 pub(super) struct StoredServer {
     pub(super) definition: Definition,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) credentials: Option<CredentialNote>,
+    pub(super) credentials: Option<CredentialMetadata>,
 }
 
 impl StoredServer {

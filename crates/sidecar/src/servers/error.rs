@@ -24,7 +24,7 @@ pub enum ServerError {
     /// The configuration as a whole is invalid.
     #[error(transparent)]
     Config(#[from] ServerConfigError),
-    /// No server has the requested id or name. The message is part of the REST API.
+    /// No server has the requested ID or name. The message is part of the REST API.
     #[error("Server not found")]
     NotFound,
     /// Another server has this name.

@@ -12,7 +12,7 @@ use pillion_gateway::timestamp::format_timestamp;
 const MAX_USER_BYTES: usize = 256;
 
 impl Servers {
-    /// Sets a user's credential for the server with this id or name, and replaces the previous one.
+    /// Sets a user's credential for the server with this ID or name, and replaces the previous one.
     ///
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server; [`ServerError::NotOfUsers`] if the
@@ -51,7 +51,7 @@ impl Servers {
         Ok(build_entry(user.to_owned(), &credential))
     }
 
-    /// Returns the users with a credential for the server with this id or name.
+    /// Returns the users with a credential for the server with this ID or name.
     ///
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server; [`ServerError::Credential`] if the
@@ -63,7 +63,7 @@ impl Servers {
         Ok(credentials.into_iter().map(to_entry).collect())
     }
 
-    /// Removes a user's credential for the server with this id or name.
+    /// Removes a user's credential for the server with this ID or name.
     ///
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server; [`ServerError::Credential`] if the

@@ -64,7 +64,7 @@ pub enum SocketError {
     GroupCannotEnter {
         /// The directory of the socket.
         directory: PathBuf,
-        /// The id of the group.
+        /// The ID of the group.
         group: u32,
     },
     /// The lock file cannot be opened or locked.
@@ -143,7 +143,7 @@ pub enum SocketError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A descriptor of the service manager is not a usable socket.
+    /// A file descriptor that the service manager passed is not a usable socket.
     #[error("the service manager's sockets (LISTEN_FDS) cannot be used: {0}")]
     Activation(#[source] io::Error),
     /// The control socket belongs to a process of an untrusted user.

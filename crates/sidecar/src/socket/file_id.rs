@@ -10,7 +10,7 @@ pub(crate) struct SocketFileId {
 }
 
 impl SocketFileId {
-    /// Returns the id of the file at `path`, or `None` if the file does not exist. Symbolic links
+    /// Returns the ID of the file at `path`, or `None` if the file does not exist. Symbolic links
     /// are not followed.
     ///
     /// # Errors

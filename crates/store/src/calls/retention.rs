@@ -13,14 +13,13 @@ use crate::sql_store::SqlStore;
 /// wait only a few milliseconds.
 const ROWS_PER_STATEMENT: i64 = 500;
 
-/// The SQL statement that records that calls with ids up to `$1` may be removed. A reader that does
+/// The SQL statement that records that calls with IDs up to `$1` may be removed. A reader that does
 /// not find a call can then distinguish a removed call from a call that was never recorded.
 const NOTE_REMOVAL_SQL: &str = "INSERT INTO removed_calls (only_row, newest) VALUES (1, $1) \
      ON CONFLICT (only_row) DO UPDATE SET newest = excluded.newest \
      WHERE removed_calls.newest < excluded.newest";
 
-/// Maximum time by which the time of a record may be later than the latest stored reading of the
-/// system clock.
+/// Maximum time by which a record's timestamp may be ahead of the latest stored system time.
 const MAX_RECORD_LEAD: Duration = Duration::from_secs(3_600);
 
 pub(super) async fn prune(
@@ -63,7 +62,7 @@ impl SqlStore {
         self.catch_up_if_possible().await;
         let database = &self.database;
         let mut removed_call_count = remove_earlier_calls(database, CallId::min_at(cutoff)).await?;
-        // Calls whose ids have a time after the readings of the clock are removed, too, because
+        // Calls whose IDs have a time after the readings of the clock are removed, too, because
         // they were recorded earlier, while the system clock was ahead.
         let latest_id = CallId::min_at(range.latest_reading.plus(MAX_RECORD_LEAD));
         removed_call_count += remove_later_calls(database, latest_id).await?;
@@ -98,8 +97,8 @@ async fn remove_later_calls(database: &Database, latest_id: CallId) -> Result<u6
     remove(database, "id > $1 AND id <= $2", values, newest_id).await
 }
 
-/// Removes the finished calls that match `condition`. None of these calls may have a greater id
-/// than `newest_id`.
+/// Removes the finished calls that match `condition`. The caller ensures that no matching call has
+/// an ID greater than `newest_id`.
 async fn remove(
     database: &Database,
     condition: &str,

@@ -5,6 +5,6 @@ use pillion_core::store::{CallId, ToolCallRecord};
 pub(crate) struct UnwrittenCalls {
     /// The unwritten calls that match a filter.
     pub(crate) matching_calls: Vec<ToolCallRecord>,
-    /// The ids of all unwritten calls, whose rows in the database are outdated.
+    /// The IDs of all unwritten calls, whose rows in the database are outdated.
     pub(crate) ids: Vec<CallId>,
 }

@@ -48,7 +48,7 @@ pub struct ClockHistory {
     pub(super) running: i64,
     /// For each boot of each machine, the uptime and the running time at the last reading.
     boots: BTreeMap<String, BootMark>,
-    /// The id of the boot of the last reading.
+    /// The ID of the boot of the last reading.
     last_boot: String,
     spans: Vec<ClockSpan>,
 }

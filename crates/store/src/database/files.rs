@@ -41,7 +41,7 @@ impl DatabaseFileId {
         paths.any(|path| self.is_at(&path).unwrap_or(false))
     }
 
-    /// Returns whether the file at `path` is the file with this id.
+    /// Returns whether the file at `path` is the file with this ID.
     pub(crate) fn is_at(self, path: &Path) -> io::Result<bool> {
         match fs::metadata(path) {
             Ok(metadata) => Ok(Self::from_metadata(&metadata) == self),
@@ -51,7 +51,7 @@ impl DatabaseFileId {
     }
 }
 
-/// The paths and ids of the files of an open database. Cheap to clone.
+/// The paths and IDs of the files of an open database. Cheap to clone.
 ///
 /// SQLite does not notice that its database file or its write-ahead log was deleted or replaced:
 /// later commits go to a file that no other process can open, and are lost when this process ends.
@@ -65,7 +65,7 @@ struct WatchedFiles {
     path: PathBuf,
     file_id: DatabaseFileId,
     log_path: PathBuf,
-    /// The id of the write-ahead log. SQLite creates the log when the first statement runs, and
+    /// The ID of the write-ahead log. SQLite creates the log when the first statement runs, and
     /// keeps it until the last connection closes.
     log_id: Mutex<Option<DatabaseFileId>>,
     watch: DirectoryWatch,
@@ -75,7 +75,7 @@ struct WatchedFiles {
 }
 
 impl DatabaseFiles {
-    /// Records the ids of the files of the database that was just opened at `opened_path`.
+    /// Records the IDs of the files of the database that was just opened at `opened_path`.
     pub(super) fn open(opened_path: &Path) -> io::Result<Self> {
         // The path is made absolute, because the process may change its working directory.
         let path = std::path::absolute(opened_path)?;

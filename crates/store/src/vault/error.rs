@@ -11,9 +11,9 @@ pub enum VaultError {
         configured key has {configured_id}"
     )]
     WrongKey {
-        /// The id of the key with which the store is encrypted.
+        /// The ID of the key with which the store is encrypted.
         stored_id: String,
-        /// The id of the configured key.
+        /// The ID of the configured key.
         configured_id: String,
     },
     /// The store has secrets, but no check value that verifies their key.

@@ -77,7 +77,7 @@ impl MasterKey {
 }
 
 /// Returns the associated data, which must be the same for encryption and decryption. A kind
-/// contains no zero byte, so the data differ for any two different secret ids.
+/// contains no zero byte, so the data differ for any two different secret IDs.
 fn build_associated_data(secret_id: &SecretId) -> Vec<u8> {
     let mut data = vec![FORMAT_VERSION];
     data.extend_from_slice(secret_id.kind.as_str().as_bytes());

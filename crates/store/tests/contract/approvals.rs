@@ -64,7 +64,7 @@ pub async fn a_page_of_approvals_ends_at_its_size(store: Arc<dyn Store>) {
     );
 }
 
-/// Returns the ids of the approvals on each page.
+/// Returns the IDs of the approvals on each page.
 async fn page_ids(store: &dyn Store, first: PageRequest) -> Vec<Vec<String>> {
     let all = ApprovalFilter::default();
     let pages = all_pages(first, async |page| store.approvals(&all, &page).await).await;

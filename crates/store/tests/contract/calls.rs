@@ -250,7 +250,7 @@ pub async fn pages_are_stable_while_calls_come_in(store: Arc<dyn Store>) {
     assert_pages(&pages.await, &expected, &[10, 10, 5]);
 }
 
-/// Checks the ids of all calls and the number of calls on each page.
+/// Checks the IDs of all calls and the number of calls on each page.
 pub fn assert_pages(pages: &[Vec<ToolCallRecord>], ids: &[CallId], lengths: &[usize]) {
     let seen = pages.iter().flatten().map(|call| call.id);
     assert_eq!(seen.collect::<Vec<_>>(), ids);

@@ -18,7 +18,7 @@ pub(super) fn respond(request: &ChatRequest) -> LlmResponse {
     if response.calls.is_empty() {
         return LlmResponse::text(&format!("You said: {}", request.last_message));
     }
-    // The ids of calls must be unique within a conversation.
+    // The IDs of calls must be unique within a conversation.
     for (index, call) in response.calls.iter_mut().enumerate() {
         call.id = Some(format!("call_{}_{index}", request.length));
     }

@@ -30,7 +30,7 @@ pub(super) struct ErrorResponse {
 /// A tool call in a model's response.
 #[derive(Debug, Clone)]
 pub(super) struct LlmCall {
-    /// The id of the call; `None` to omit the id, as some servers do.
+    /// The ID of the call; `None` to omit the ID, as some servers do.
     pub(super) id: Option<String>,
     pub(super) name: String,
     /// The text of the call's arguments, valid JSON or not.
@@ -107,7 +107,7 @@ impl LlmResponse {
         self
     }
 
-    /// Removes the ids of the response's tool calls.
+    /// Removes the IDs of the response's tool calls.
     #[must_use]
     pub fn without_ids(mut self) -> Self {
         self.calls.iter_mut().for_each(|call| call.id = None);

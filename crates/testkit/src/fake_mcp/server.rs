@@ -144,7 +144,7 @@ impl Server {
         })
     }
 
-    /// Opens an event stream that starts with `first`, given the id of the stream.
+    /// Opens an event stream that starts with `first`, given the ID of the stream.
     pub(super) fn open_stream_with(
         &self,
         first: impl FnOnce(&str) -> String,

@@ -232,7 +232,7 @@ final class Setting
     public static function rejectList(#[\SensitiveParameter] array $value, string $path): void
     {
         if ($value !== [] && array_is_list($value)) {
-            throw new InvalidInputException("$path must have names as keys, not be a list");
+            throw new InvalidInputException("$path must be an array with string keys, not a list");
         }
     }
 

@@ -37,7 +37,7 @@ final class Context
     {
         $tree = Json::toTree($context, 'argument $context');
         if (is_array($tree) && $tree !== []) {
-            throw Failure::invalidInput('The context must be an array with names as keys');
+            throw Failure::invalidInput('The context must be an array with string keys');
         }
         $values = Json::toArrays($tree);
         $user = self::readText($values, 'user');

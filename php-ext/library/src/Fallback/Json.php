@@ -152,7 +152,7 @@ final class Json
             JSON_ERROR_UTF8 => 'the value contains text that is not valid UTF-8',
             JSON_ERROR_INF_OR_NAN => 'the value contains NAN or INF',
             JSON_ERROR_UNSUPPORTED_TYPE => 'the value contains a resource',
-            JSON_ERROR_NON_BACKED_ENUM => 'the value contains an enum without values',
+            JSON_ERROR_NON_BACKED_ENUM => 'the value contains a non-backed enum',
             JSON_ERROR_DEPTH, JSON_ERROR_RECURSION => 'the value nests deeper than 128 levels, or contains itself',
             default => $exception->getMessage(),
         };

@@ -92,7 +92,7 @@ final class McpEntry
         }
         $options = $entry['options'] ?? [];
         if (!is_array($options)) {
-            throw Failure::invalidInput('The options must be an array with names as keys');
+            throw Failure::invalidInput('The options must be an array with string keys');
         }
         $label = $readText('server_label');
         return new MCPSSEClient($url, $timeout, $readText('api_key'), ($label === null ? [] : ['label' => $label]) + $options);

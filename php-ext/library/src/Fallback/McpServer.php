@@ -74,7 +74,7 @@ final class McpServer
             }
         }
         if ($apiKey !== null && isset($options['authentication'])) {
-            throw Failure::invalidInput("Give either an API key or the option 'authentication'");
+            throw Failure::invalidInput("Pass only one of an API key and the option 'authentication'");
         }
         $urlParts = parse_url($url);
         $isHttp = in_array(strtolower($urlParts['scheme'] ?? ''), ['http', 'https'], true) && ($urlParts['host'] ?? '') !== '';

@@ -113,7 +113,7 @@ final class SidecarApi
         if ($arguments !== null) {
             $tree = Json::toTree($arguments, 'argument $arguments');
             if (is_array($tree) && $tree !== []) {
-                throw Failure::invalidInput('$arguments must be an array with names as keys');
+                throw Failure::invalidInput('$arguments must be an array with string keys');
             }
             $members['arguments'] = (object) $tree;
         }

@@ -73,7 +73,7 @@ pub(super) fn create_service_tools(services: &Zval) -> Result<Vec<Arc<dyn Tool>>
         };
         let reader = SettingsReader { tool_name: &name };
         if !settings.is_object() {
-            let message = format!("The settings of '{name}' must be an array with names as keys");
+            let message = format!("The settings of '{name}' must be an array with string keys");
             return Err(exception::invalid_input(message));
         }
         match name.as_str() {

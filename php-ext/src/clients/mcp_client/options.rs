@@ -97,7 +97,7 @@ impl CallOptions {
             }
             "meta" => {
                 self.request.meta = parse_meta(value)?
-                    .ok_or_else(|| invalid_option("an array with names as keys"))?;
+                    .ok_or_else(|| invalid_option("an array with string keys"))?;
             }
             "id" => self.id = Some(value.string().ok_or_else(|| invalid_option("a string"))?),
             _ => {

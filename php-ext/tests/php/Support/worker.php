@@ -96,7 +96,7 @@ function rest(float $seconds): string
     return 'rested';
 }
 
-/** Sleeps, and returns the id of its process. */
+/** Sleeps, and returns the ID of its process. */
 function work(float $seconds): int
 {
     rest($seconds);

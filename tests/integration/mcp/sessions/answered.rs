@@ -1,4 +1,4 @@
-//! A JSON-RPC response with the id of the request is the answer, whatever the HTTP status, unless the
+//! A JSON-RPC response with the ID of the request is the answer, whatever the HTTP status, unless the
 //! server says that the session is lost and rejects a `ping` as well.
 
 use super::*;
@@ -178,7 +178,7 @@ async fn a_rejection_without_the_id_of_the_call_opens_a_new_session() {
 
 #[tokio::test]
 async fn a_session_that_the_server_forgot_is_replaced_although_the_server_answers_each_request() {
-    // Such a server reports the lost session with the id of each request, also of a `ping`.
+    // Such a server reports the lost session with the ID of each request, also of a `ping`.
     let is_known = Arc::new(AtomicBool::new(true));
     let known = Arc::clone(&is_known);
     let server = FaultServer::start(move |request| {

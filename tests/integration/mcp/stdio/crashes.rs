@@ -5,7 +5,7 @@ use nix::unistd::Pid;
 
 use super::*;
 
-/// Kills the process with this id.
+/// Kills the process with this ID.
 fn end(id: impl TryInto<i32, Error: std::fmt::Debug>) {
     kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGKILL).unwrap();
 }

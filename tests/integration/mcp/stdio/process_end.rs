@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns the ids of a program's processes, after it has started three more.
+/// Returns the IDs of a program's processes, after it has started three more.
 async fn family(client: &McpClient) -> Vec<u64> {
     let fork = call(client, "fork", json!({})).await;
     let mut pids: Vec<_> = fork["pids"]

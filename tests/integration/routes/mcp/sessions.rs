@@ -92,7 +92,7 @@ fn two_running_requests_of_one_id_get_their_own_responses() {
         assert_eq!(slow["id"], 77);
         assert_json!(slow["result"]["isError"], false);
     });
-    // If several requests have the id that a client cancels, all of them end, and have no response.
+    // If several requests have the ID that a client cancels, all of them end, and have no response.
     let sleep = call("sleep", json!({"ms": 15_000}));
     std::thread::scope(|scope| {
         let calls = [(); 2].map(|()| scope.spawn(|| session.stream(&sleep).next()));

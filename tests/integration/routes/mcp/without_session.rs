@@ -1,4 +1,4 @@
-//! Clients of revisions with sessions that do not repeat the id of their session.
+//! Clients of revisions with sessions that do not repeat the ID of their session.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn what_needs_a_session_is_refused_with_the_reason() {
             assert_contains!(reply.json().to_string(), "Mcp-Session-Id");
         }
     }
-    // A client that sends a session id has that session.
+    // A client that sends a session ID has that session.
     let headers = format!("{ACCEPT}mcp-session-id: 0192d5a0-0000-7000-8000-000000000000\r\n");
     let list = request("tools/list", json!({})).to_string();
     let reply = sidecar.post_with("/mcp", &headers, list.as_bytes());

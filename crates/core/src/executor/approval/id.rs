@@ -4,7 +4,7 @@ use crate::digest::sha256_hex;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ForwardedParameters, JsonObject};
 
-/// Computes the id of an approval: SHA-256, in hexadecimal digits, of the JSON
+/// Computes the ID of an approval: SHA-256, in hexadecimal digits, of the JSON
 /// `{"arguments":{...},"definition":[...],"digest":...,"server":...,"tool":...,"user":...}` with
 /// the keys of every object in byte order and without white space. `server` is the label of the
 /// tool's MCP server or null, `digest` is [`Tool::digest`](crate::tool::Tool::digest), and

@@ -189,7 +189,7 @@ async fn g3_an_approval_for_a_claimed_user_is_valid_only_for_its_principal() {
     assert_ne!(claimed, id("token:b", alice, false).await);
     let verified = id("token:a", alice, true).await;
     assert_ne!(claimed, verified);
-    // A verified user has one id, whichever principal verified the user.
+    // A verified user has one ID, whichever principal verified the user.
     assert_eq!(verified, id("uid:33", alice, true).await);
     // Calls without a user are separate for each principal, too.
     let other = id("token:b", None, false).await;

@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Queues a call and returns its id.
+    /// Queues a call and returns its ID.
     pub(super) fn enqueue(
         &mut self,
         request: PermitRequest,
@@ -326,7 +326,7 @@ impl SourceQueue {
         None
     }
 
-    /// Returns the id of the account's newest queued call.
+    /// Returns the ID of the account's newest queued call.
     fn newest_call_id(&self, account: &QuotaAccount) -> Option<u64> {
         let newest_waiter = self.waiters_by_account.get(account)?.back()?;
         Some(newest_waiter.id)

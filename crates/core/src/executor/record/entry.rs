@@ -63,12 +63,12 @@ impl Entry {
         }
     }
 
-    /// Returns the id of the record.
+    /// Returns the ID of the record.
     pub(in crate::executor) fn id(&self) -> CallId {
         self.record.id
     }
 
-    /// Returns the id of the record, if the record belongs to this call.
+    /// Returns the ID of the record, if the record belongs to this call.
     pub(in crate::executor) fn own_id(&self) -> Option<CallId> {
         self.is_own().then_some(self.record.id)
     }

@@ -357,7 +357,7 @@ async fn l1_error_data_is_redacted_like_a_result() {
     assert_eq!(run("no dice", no_results).await, "[redacted]");
 }
 
-/// Returns the same decision for every call, and reports the call with this id as already waiting.
+/// Returns the same decision for every call, and reports the call with this ID as already waiting.
 struct Known(CallId, Decision);
 
 impl Approver for Known {

@@ -4,7 +4,7 @@ use super::*;
 
 const RESPONSE: &str = r#"{"result":{"a":[1.50]},"jsonrpc":"2.0","id":7}"#;
 
-/// Returns the ids of the responses in a line.
+/// Returns the IDs of the responses in a line.
 fn ids(line: &[u8]) -> Vec<i64> {
     let messages = MessageLine::read(line).messages;
     let ids = messages.iter().filter_map(|message| match message {

@@ -149,7 +149,7 @@ async fn classify_rejection(
             },
         },
         // The stream is requested again without `Last-Event-ID`, because the server may have
-        // rejected the event id.
+        // rejected the event ID.
         _ if is_resuming && status != 405 => StreamRejection::RetryFromStart,
         _ => StreamRejection::NotOffered,
     }

@@ -8,7 +8,7 @@ use crate::http::ResponseReader;
 
 const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Maximum size of a returned event id, in bytes. Servers reject requests with larger headers.
+/// Maximum size of a returned event ID, in bytes. Servers reject requests with larger headers.
 const MAX_EVENT_ID_BYTES: usize = 4 * 1024;
 
 /// The default reconnection time, used if the server has not requested one.
@@ -20,7 +20,7 @@ const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of consecutive streams without a new event; then the response counts as lost.
 const MAX_EMPTY_STREAMS: u32 = 10;
 
-/// Returns the header for resuming a stream; `None` if the server sent no event id.
+/// Returns the header for resuming a stream; `None` if the server sent no event ID.
 pub(super) fn create_resume_headers(reader: &ResponseReader) -> Option<HeaderMap> {
     let id = reader.last_event_id()?;
     if id.len() > MAX_EVENT_ID_BYTES {
@@ -40,7 +40,7 @@ pub(super) struct Resumption {
     is_allowed: bool,
     pauses: Pauses,
     empty_stream_count: u32,
-    /// The last event id of the previous stream. Stored as a short pointer and not as a larger
+    /// The last event ID of the previous stream. Stored as a short pointer and not as a larger
     /// header value, because the future of every exchange contains this field.
     last_event_id: Option<Box<str>>,
 }

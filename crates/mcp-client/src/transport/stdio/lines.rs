@@ -13,7 +13,7 @@ const IDLE_BUFFER_BYTES: usize = 64 * 1024;
 pub(super) enum OutputLine {
     /// A line without its line break.
     Whole(Bytes),
-    /// A line longer than the limit. The text was discarded; the id was kept if the line was a
+    /// A line longer than the limit. The text was discarded; the ID was kept if the line was a
     /// response.
     TooLong(Option<RpcRequestId>),
 }
@@ -25,7 +25,7 @@ pub(super) struct LineReader<R> {
     /// Length of the part of the buffer that is known to have no line break.
     searched_bytes: usize,
     max_line_bytes: usize,
-    /// The id found so far in a line that is too long, while the rest of the line is discarded.
+    /// The ID found so far in a line that is too long, while the rest of the line is discarded.
     skipped_line_scan: Option<ResponseIdScan>,
 }
 

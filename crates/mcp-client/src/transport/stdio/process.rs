@@ -182,8 +182,8 @@ fn supervise(
         pidfd: pidfd_open(pid, PidfdFlags::empty()).ok(),
     };
     let send_signal = |signal| {
-        // The signal is also sent to the process id, because the server may have left the group.
-        // The system does not reuse the ids of processes that were not reaped.
+        // The signal is also sent to the process ID, because the server may have left the group.
+        // The system does not reuse the IDs of processes that were not reaped.
         if watch.is_unreaped() {
             let _ = kill_process(pid, signal);
         }
@@ -218,7 +218,7 @@ fn take_pipes(server: &mut Child) -> io::Result<Pipes> {
     }
 }
 
-/// Detects a process's end without reaping the process, so that the system does not reuse its ids.
+/// Detects a process's end without reaping the process, so that the system does not reuse its IDs.
 struct ProcessWatch {
     pid: Pid,
     pidfd: Option<OwnedFd>,

@@ -15,8 +15,8 @@ use crate::StdioCommand;
 const SUPERVISOR_SCRIPT: &str =
     "trap '' HUP INT QUIT TERM; read -r _; kill -s TERM 0; sleep 2; kill -s KILL 0";
 
-/// A running server. Its process group has the id of the supervisor, so the system does not reuse
-/// that id before the supervisor is reaped.
+/// A running server. Its process group has the ID of the supervisor, so the system does not reuse
+/// that ID before the supervisor is reaped.
 pub(super) struct SpawnedServer {
     pub(super) server: Child,
     /// The supervisor; `None` if there is no shell to run it. The server then leads the group.

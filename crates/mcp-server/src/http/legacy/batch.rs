@@ -85,7 +85,7 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
 struct Batch {
     caller: Caller,
     session: Arc<Session>,
-    /// Whether the client has named the session by its id; otherwise the session was created for
+    /// Whether the client has named the session by its ID; otherwise the session was created for
     /// this batch and ends with it.
     has_session: bool,
 }

@@ -7,7 +7,7 @@ use crate::{
 
 const GOOGLE: Provider = Provider::Google;
 
-/// Returns a response with a thought, text and two parallel calls without ids.
+/// Returns a response with a thought, text and two parallel calls without IDs.
 fn response() -> Value {
     json!({
         "candidates": [{

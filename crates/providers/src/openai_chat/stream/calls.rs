@@ -15,10 +15,10 @@ const MAX_PLACEHOLDER_BYTES: usize = 16;
 
 /// The calls of a response, assembled from their pieces. OpenAI's pieces name their call by
 /// `index`. Some compatible servers omit the index or always send 0. Pieces of such a server are
-/// assigned as follows: a piece with a new id starts a new call, a piece with a name but without an
-/// id starts a new call, and any other piece continues the last call. A piece with an index, a name
-/// and no id starts a new call only if the call with this index is complete. A call without an id
-/// gets a generated id at once, so that listeners can identify the call.
+/// assigned as follows: a piece with a new ID starts a new call, a piece with a name but without an
+/// ID starts a new call, and any other piece continues the last call. A piece with an index, a name
+/// and no ID starts a new call only if the call with this index is complete. A call without an ID
+/// gets a generated ID at once, so that listeners can identify the call.
 #[derive(Default)]
 pub(super) struct StreamedCalls {
     calls: Vec<StreamedCall>,
@@ -33,7 +33,7 @@ pub(super) struct StreamedCalls {
 struct StreamedCall {
     index: Option<u64>,
     id: String,
-    /// Whether Pillion generated the id.
+    /// Whether Pillion generated the ID.
     has_generated_id: bool,
     name: String,
     arguments: String,
@@ -54,7 +54,7 @@ struct CallDelta {
 }
 
 impl StreamedCalls {
-    /// Adds a piece of a call. `response_id` is the id of the response.
+    /// Adds a piece of a call. `response_id` is the ID of the response.
     pub(super) fn add(
         &mut self,
         piece: Value,

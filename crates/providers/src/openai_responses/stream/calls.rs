@@ -7,7 +7,7 @@ use crate::Delta;
 use crate::turn::arguments_delta;
 
 /// The calls of a streamed response, in the order in which they begin. Some servers give several
-/// items the same `output_index`, or none, so the ids of a call take precedence.
+/// items the same `output_index`, or none, so the IDs of a call take precedence.
 #[derive(Default)]
 pub(super) struct PartialCalls {
     calls: Vec<PartialCall>,
@@ -101,8 +101,8 @@ impl PartialCalls {
         index
     }
 
-    /// Returns the position of the call with one of these ids. Otherwise returns the position of
-    /// the newest call with this index, unless that call is complete or has other ids.
+    /// Returns the position of the call with one of these IDs. Otherwise returns the position of
+    /// the newest call with this index, unless that call is complete or has other IDs.
     fn find_call(
         &self,
         output_index: Option<u64>,
@@ -136,7 +136,7 @@ impl PartialCalls {
     }
 }
 
-/// Returns whether two items have different ids. An item without an id may be any item.
+/// Returns whether two items have different IDs. An item without an ID may be any item.
 fn have_different_ids(known_id: Option<&str>, other_id: Option<&str>) -> bool {
     matches!((known_id, other_id), (Some(known_id), Some(other_id)) if known_id != other_id)
 }

@@ -9,7 +9,7 @@ use super::non_empty_text;
 pub(super) struct StreamedOutput {
     /// The completed items with their `output_index`, in the order of their events.
     items: Vec<(Option<u64>, Value)>,
-    /// The positions of the items, by the id of each item. Some servers give several items the same
+    /// The positions of the items, by the ID of each item. Some servers give several items the same
     /// `output_index`, or none.
     positions_by_id: HashMap<String, usize>,
     /// The streamed texts, by key.
@@ -25,7 +25,7 @@ pub(super) struct TextKey {
 }
 
 impl StreamedOutput {
-    /// Adds a completed item. An item with the id of an earlier item replaces that item.
+    /// Adds a completed item. An item with the ID of an earlier item replaces that item.
     pub(super) fn add_item(&mut self, output_index: Option<u64>, item: Value) {
         let id = find_reference_id(&item);
         if let Some(position) = id.and_then(|id| self.positions_by_id.get(id).copied()) {
@@ -71,7 +71,7 @@ impl StreamedOutput {
     }
 }
 
-/// Returns the id by which events refer to an item. Some servers change the `id` of a call from
+/// Returns the ID by which events refer to an item. Some servers change the `id` of a call from
 /// event to event.
 fn find_reference_id(item: &Value) -> Option<&str> {
     let call_id = non_empty_text(&item["call_id"]).filter(|_| item["type"] == "function_call");

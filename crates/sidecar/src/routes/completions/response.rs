@@ -87,7 +87,7 @@ pub(super) fn usage_json(usage: &ChatUsage) -> Value {
     })
 }
 
-/// Returns the finish reason, limited to the values that clients with typed responses accept.
+/// Returns the finish reason, mapped to the values that clients with typed responses accept.
 pub(super) fn finish_reason(outcome: &ChatOutcome) -> &str {
     match outcome.response.finish_reason.as_deref() {
         Some(finish_reason @ ("length" | "content_filter")) => finish_reason,

@@ -33,8 +33,9 @@ impl PhpExecutor {
         let (mut lines, writer) = rpc_connection::split(stream, self.max_message_bytes);
         let php = Arc::new(PhpProcess::default());
         let mut executions = Executions::new(self.max_message_bytes);
-        // A reply that waits for room in the outbox. No message is read until the reply is queued,
-        // so a process that sends requests and reads no responses fills only its own buffers.
+        // A response that waits for room in the outbox. No message is read until the response is
+        // queued, so a process that sends requests and reads no responses fills only its own
+        // buffers.
         let mut reply = None;
         let mut write_future = std::pin::pin!(write_outbox(writer, php.outbox()));
         let mut shutdown = std::pin::pin!(shutdown);

@@ -66,7 +66,7 @@ impl Executions {
     /// Checks whether an execution may start.
     ///
     /// # Errors
-    /// [`ExecutionRejection`]: the id is in use, or the execution exceeds a limit.
+    /// [`ExecutionRejection`]: the ID is in use, or the execution exceeds a limit.
     pub(super) fn admit(&self, id: u64, size: ExecutionSize) -> Result<(), ExecutionRejection> {
         if self.tasks_by_id.contains_key(&id) {
             return Err(ExecutionRejection::UsedId(id));
@@ -98,14 +98,14 @@ impl Executions {
         self.total_size.bytes = self.total_size.bytes.saturating_add(size.bytes);
     }
 
-    /// Cancels an execution. Its id stays in use until the execution has ended.
+    /// Cancels an execution. Its ID stays in use until the execution has ended.
     pub(super) fn cancel(&self, id: u64) {
         if let Some(task) = self.tasks_by_id.get(&id) {
             task.abort();
         }
     }
 
-    /// Waits for the end of any execution, and removes it. Returns `Err` with the id of an
+    /// Waits for the end of any execution, and removes it. Returns `Err` with the ID of an
     /// execution that panicked, because its request then has no response. Resolves to `None` if no
     /// execution runs. Cancel-safe.
     pub(super) async fn join_next(&mut self) -> Option<Result<(), u64>> {

@@ -12,11 +12,11 @@ use pillion_gateway::rpc_connection::{self, RpcMessage};
 
 /// A message from the PHP process.
 pub(super) enum PhpMessage {
-    /// The request `tools/execute`, with its id and its parameters.
+    /// The request `tools/execute`, with its ID and its parameters.
     Execute(u64, Result<Box<ExecuteParams>, serde_json::Error>),
-    /// The PHP process no longer waits for the request with this id.
+    /// The PHP process no longer waits for the request with this ID.
     Cancelled(u64),
-    /// The response to the request with this id.
+    /// The response to the request with this ID.
     Response(u64, Result<PhpResponse, ToolFailure>),
     /// A request with an unknown method.
     UnknownRequest(Value),
@@ -41,7 +41,7 @@ pub(super) struct ExecuteParams {
     /// Ids of approvals that the calls may use.
     #[serde(default)]
     pub(super) approved: HashSet<String>,
-    /// Arguments with which approved calls run instead of their own, by the id of the approval.
+    /// Arguments with which approved calls run instead of their own, by the ID of the approval.
     #[serde(default)]
     pub(super) approved_arguments: HashMap<String, JsonObject>,
     #[serde(default)]

@@ -106,7 +106,7 @@ impl PhpProcess {
         Ok(receiver)
     }
 
-    /// Delivers a response to the request with this id. Returns whether there was such a request.
+    /// Delivers a response to the request with this ID. Returns whether there was such a request.
     pub(super) fn deliver_response(
         &self,
         id: u64,

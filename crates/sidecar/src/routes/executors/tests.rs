@@ -1,5 +1,5 @@
 //! Tests random sequences of messages: every request gets exactly one response, whatever the order,
-//! the ids and the sizes.
+//! the IDs and the sizes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,9 +39,9 @@ impl Random {
 /// The messages that were sent, by which the responses are checked.
 #[derive(Default)]
 struct Expected {
-    /// The number of requests with each id.
+    /// The number of requests with each ID.
     requests: HashMap<String, usize>,
-    /// The number of cancellations of each execution, by its id.
+    /// The number of cancellations of each execution, by its ID.
     cancellations: HashMap<String, usize>,
 }
 

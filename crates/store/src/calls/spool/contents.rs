@@ -19,7 +19,7 @@ pub(super) struct SpoolContents {
     /// Whether the last line is incomplete, for example because the process was killed during the
     /// write.
     pub(super) is_last_line_incomplete: bool,
-    /// The ids of calls that are still readable in damaged lines.
+    /// The IDs of calls that are still readable in damaged lines.
     pub(super) damaged_call_ids: Vec<CallId>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// Length of a call id as text, in bytes.
+/// Length of a call ID as text, in bytes.
 const CALL_ID_LEN: usize = 36;
 
 /// A record as a line of JSON.
@@ -120,7 +120,7 @@ pub(super) fn is_complete(line: &[u8]) -> bool {
     line.ends_with(b"}") && find_checksum(line).is_some()
 }
 
-/// Returns the call ids that are still readable in a damaged line.
+/// Returns the call IDs that are still readable in a damaged line.
 pub(super) fn find_call_ids(line: &[u8]) -> Vec<CallId> {
     const ID_MEMBER_START: &[u8] = b"\"id\":\"";
     let members = line.windows(ID_MEMBER_START.len()).enumerate();

@@ -141,7 +141,7 @@ class ChatController
         ];
     }
 
-    /** Returns the visitor's id. Visitors without an id would share one chat. */
+    /** Returns the visitor's ID. Visitors without an ID would share one chat. */
     private static function visitorId(): string
     {
         return Visitor::id() ?? throw new LogicException("The chat's routes need a session: add the middleware group 'web'");

@@ -15,7 +15,7 @@ use crate::run::{Failure, Run};
 
 const REDIRECT_URI: &str = "http://localhost:3000/callback";
 
-/// The URL of the client id metadata document. No server listens there; the suite's server only
+/// The URL of the client ID metadata document. No server listens there; the suite's server only
 /// compares the URL.
 const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 
