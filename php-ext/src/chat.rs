@@ -53,7 +53,8 @@ pub fn parse_messages(message: Option<&Zval>) -> Result<Vec<Value>> {
         Value::String(text) => Ok(vec![json!({"role": "user", "content": text})]),
         Value::Array(messages) if messages.iter().all(Value::is_object) => Ok(messages),
         _ => Err(exception::invalid_input(
-            "$message must be a text or a list of messages: arrays with 'role' and 'content'",
+            "$message must be a string or a list of messages, which are arrays with 'role' and \
+             'content'",
         )),
     }
 }

@@ -19,7 +19,7 @@ pub fn parse_seconds(parameter: &str, seconds: f64) -> Result<Duration> {
         .filter(|duration| *duration <= Duration::from_secs(MAX_SECONDS.into()))
         .ok_or_else(|| {
             exception::invalid_input(format!(
-                "{parameter} must be a number of seconds, not negative and at most {MAX_SECONDS}"
+                "{parameter} must be a number of seconds from 0 to {MAX_SECONDS}"
             ))
         })
 }

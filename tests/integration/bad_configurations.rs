@@ -520,7 +520,7 @@ fn a_file_that_is_emptied_or_removed_is_reported_without_a_signal() {
     let sidecar = ClosedSidecar::start();
     fs::write(&sidecar.config, "").unwrap();
     let reported = |what: &str| eventually(what, || sidecar.daemon.log().contains(what));
-    reported("the file is empty, and was not before");
+    reported("the file is empty, but was not empty before");
     fs::remove_file(&sidecar.config).unwrap();
     reported("No such file or directory");
     sidecar.check_is_closed();

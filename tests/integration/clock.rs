@@ -251,7 +251,7 @@ fn f4_a_start_with_a_wrong_clock_removes_no_call() {
         daemon.kill();
         daemon = clock.again(&daemon);
         eventually("the clock is read", || {
-            !is_new || daemon.log().contains("The system clock was set")
+            !is_new || daemon.log().contains("The system clock was changed")
         });
         for _ in 0..3 {
             assert!(outcome(&run(&daemon.socket, "")).success);

@@ -3,6 +3,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
@@ -134,7 +135,9 @@ fn a_reader_of_the_log_that_stands_still_stops_no_request_and_no_exit() {
             .env("PILLION__LOG__FORMAT", "json")
             .stderr(writer),
     );
-    eventually("the sidecar listens", || socket.exists());
+    eventually("the sidecar listens", || {
+        UnixStream::connect(&socket).is_ok()
+    });
     // The requests log about 300 KiB, of which the pipe takes 64 KiB.
     for _ in 0..300 {
         let response = socket.post("/api/v1/tools/execute/get_time", "{}");

@@ -184,7 +184,7 @@ fn a_renamed_tool_is_a_changed_tool() {
         let renamed = json!({"path": "name", "before": "echo", "after": name});
         assert!(changes.contains(&renamed), "{shown}");
     }
-    assert_contains!(daemon.log(), "A pinned tool has another name");
+    assert_contains!(daemon.log(), "An MCP server renamed a pinned tool");
     success(&pins(&daemon, &["accept", "far", "parrot2"]));
     eventually("the tool is offered", || daemon.offers("far_parrot2"));
     // The original name needs no acceptance.
@@ -325,7 +325,10 @@ fn fill_the_pins(rules: &str) {
     }
     let pinned = daemon.get("/api/v1/pins").json()["pins"].items().len();
     assert!((30..45).contains(&pinned), "{pinned}");
-    assert_contains!(daemon.log(), "The pins of an MCP server are full");
+    assert_contains!(
+        daemon.log(),
+        "An MCP server has reached the maximum number of pins"
+    );
     assert!(!daemon.offers("far_tool_2_14"));
 }
 

@@ -180,7 +180,7 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
     assert_eq!(words("a b"), 2);
     let reported = stderr(&host.tools(&["list"]));
     let reason = "(invalid_component); the previous version stays available";
-    assert_contains!(reported, "Sandboxed tool 'text_facts': ", reason);
+    assert_contains!(reported, "WebAssembly tool 'text_facts': ", reason);
     assert_contains!(stdout(&host.daemon.run(&["status"])), "(invalid_component)");
     assert_contains!(host.daemon.log(), "invalid_component");
 

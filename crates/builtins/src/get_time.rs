@@ -89,7 +89,9 @@ impl GetTime {
         let format =
             text_argument("format").map_or(Ok(TimeFormat::default()), TimeFormat::from_name)?;
         let now = Timestamp::try_from((self.clock)())
-            .map_err(|_| ToolFailure::internal("The clock is beyond the year 9999"))?
+            .map_err(|_| {
+                ToolFailure::internal("The system clock is set to a date after the year 9999")
+            })?
             .to_zoned_datetime(zone);
         let zone_name = now.time_zone().iana_name().unwrap_or_default().to_owned();
         Ok(ToolOutput::text(format.to_text(&now))

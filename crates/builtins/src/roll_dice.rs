@@ -46,11 +46,11 @@ impl Default for RollDice {
         .parameters([
             create_text_parameter(
                 "notation",
-                "Dice notation (e.g., '2d6', '1d20+5', '3d6kh2' for keep highest 2). Give \
-                 this, 'formula' or 'dice'",
+                "Dice notation (e.g., '2d6', '1d20+5', '3d6kh2' for keep highest 2). Pass \
+                 only one of 'notation', 'formula' and 'dice'",
             ),
-            create_text_parameter("formula", "The same as 'notation'"),
-            create_text_parameter("dice", "The same as 'notation'"),
+            create_text_parameter("formula", "Alias of 'notation'"),
+            create_text_parameter("dice", "Alias of 'notation'"),
             create_flag_parameter("advantage", "Roll a single d20 twice and keep the higher"),
             create_flag_parameter("disadvantage", "Roll a single d20 twice and keep the lower"),
             ToolParameter::new("seed", ParameterType::Integer)

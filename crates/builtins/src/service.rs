@@ -84,7 +84,7 @@ impl ServiceClient {
         let fetch_result = self.fetch(request).await;
         let (status, headers, body) = fetch_result.map_err(|error| self.request_failure(&error))?;
         ServiceResponse::from_parts(status, headers, &body)
-            .map_err(|_| self.invalid_response("something that is not JSON"))
+            .map_err(|_| self.invalid_response("a body that is not JSON"))
     }
 
     async fn fetch(
@@ -110,7 +110,7 @@ impl ServiceClient {
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
             ServiceFault::RateLimit(retry_after) => {
-                let text = format!("{name} received too many requests");
+                let text = format!("{name} rejected the request: too many requests");
                 ToolFailure::new(ErrorCode::RateLimited, text).with_retry_after(retry_after)
             }
             ServiceFault::InvalidInput(message) => {
@@ -121,7 +121,8 @@ impl ServiceClient {
                 ToolFailure::invalid_input(text)
             }
             ServiceFault::Redirect => {
-                let text = format!("{name} responded with a redirect, which is not followed");
+                let text =
+                    format!("{name} responded with a redirect, which Pillion does not follow");
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
             ServiceFault::ErrorStatus(status, message) => {

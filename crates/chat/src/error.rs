@@ -11,8 +11,8 @@ pub enum ChatError {
     Model(#[from] ModelError),
     /// The next request could exceed the chat's token limit.
     #[error(
-        "the chat's limit is {limit} tokens: the chat has spent {spent_tokens} tokens, and the \
-        next request needs more than the remaining tokens"
+        "the chat's limit of {limit} tokens does not allow the next request: the chat has already \
+        spent {spent_tokens} tokens"
     )]
     TokenLimit {
         /// The token limit of the chat.

@@ -36,7 +36,7 @@ pub(crate) enum ArgumentsError {
     ExtraWord { word: String },
     #[error("the arguments are not a JSON object: {0}")]
     InvalidJson(#[source] serde_json::Error),
-    #[error("the arguments must be a JSON object, but are another JSON value")]
+    #[error("the arguments must be a JSON object, not another JSON value")]
     NotAnObject,
     #[error("cannot read the arguments from standard input: {0}")]
     ReadInput(#[source] io::Error),
@@ -212,7 +212,7 @@ mod tests {
     fn json_goes_through_as_it_is() {
         let json = r#"{"n": 18446744073709551617, "b":1.50}"#;
         assert_eq!(type_arguments(&[json], &Value::Null), json);
-        let not_object = "the arguments must be a JSON object, but are another JSON value";
+        let not_object = "the arguments must be a JSON object, not another JSON value";
         assert_eq!(type_arguments(&["[1]"], &Value::Null), not_object);
         for (words, expected_start) in [
             (&["{"][..], "the arguments are not a JSON object: "),

@@ -65,8 +65,8 @@ pub(super) fn format_invalid_tool(invalid_tool: &InvalidTool) -> String {
     let (code, error) = (&invalid_tool.code, &invalid_tool.error);
     let subject = match &invalid_tool.tool {
         Some(tool) if code.contains("schema") => format!("Tool '{tool}'"),
-        Some(tool) => format!("Sandboxed tool '{tool}'"),
-        None => "The folder of sandboxed tools".to_owned(),
+        Some(tool) => format!("WebAssembly tool '{tool}'"),
+        None => "The folder of WebAssembly tools".to_owned(),
     };
     let previous_version = if invalid_tool.previous_version_offered {
         "; the previous version stays available"

@@ -155,7 +155,8 @@ impl ServersContext {
         let response = match self.client.request(route::REFRESH_SERVERS, []).send() {
             Ok(response) => response,
             Err(error) if error.is_not_running() => {
-                let note = "the sidecar is not running; the change takes effect when it starts";
+                let note =
+                    "the sidecar is not running; the change takes effect when the sidecar starts";
                 print_diagnostic(note);
                 return Ok(None);
             }

@@ -101,7 +101,9 @@ fn parse_name(text: &str) -> Result<String, &'static str> {
     let is_valid = (1..=100).contains(&text.chars().count())
         && !text.contains(|c: char| c.is_whitespace() || c.is_control());
     let name = is_valid.then(|| text.to_owned());
-    name.ok_or("a name must have 1 to 100 characters and no white space")
+    name.ok_or(
+        "a token name must have 1 to 100 characters, without white space or control characters",
+    )
 }
 
 fn parse_user(text: &str) -> Result<String, &'static str> {

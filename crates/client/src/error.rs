@@ -195,7 +195,7 @@ fn permission_hint(path: &Path, source: &io::Error) -> &'static str {
     }
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            ": a directory of the path lets only its owner or group enter it"
+            ": a directory on the path does not give this user search permission (x)"
         }
         _ => {
             ": the socket's permissions allow only the sidecar's user and root, and the members \

@@ -270,7 +270,10 @@ impl SearchKeys {
             Some(SearchName::Mock) => Some(SearchService::Mock),
             Some(SearchName::Google) => {
                 let Some(engine) = cx else {
-                    let message = format!("set cx, or the environment variable {cx_variable}");
+                    let message = format!(
+                        "set cx (the ID of the search engine) or the environment variable \
+                         {cx_variable}"
+                    );
                     return Err(key_source.key_error("cx", &message));
                 };
                 let api_key = key_source.require_key("google", default_variable)?;

@@ -87,8 +87,8 @@ pub(super) fn native_call_error(
     } else if server.server.url().is_none() {
         "the server is a local program".to_owned()
     } else if server.settings.pin.unwrap_or(pin) == PinPolicy::Block {
-        "the provider reads the tool definitions from the server itself, so that Pillion cannot \
-        block a changed tool (pin)"
+        "the provider reads the tool definitions from the server itself, so Pillion cannot block \
+        a changed tool (pin)"
             .to_owned()
     } else if server.settings.credential.uses_user_credentials() {
         "the server uses the credentials of users, which are never sent to a provider".to_owned()

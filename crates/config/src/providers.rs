@@ -130,8 +130,8 @@ fn read_extra_parameters<'de, D: Deserializer<'de>>(
     let names = Vec::<String>::deserialize(deserializer)?;
     match names.iter().find(|name| parameters::is_reserved(name)) {
         Some(name) => Err(D::Error::custom(format!(
-            "'{name}' cannot be forwarded: Pillion sets this parameter, or the provider would use \
-             other models or its own tools"
+            "'{name}' cannot be forwarded: Pillion sets this parameter, or the parameter would \
+             make the provider use other models or run its own tools"
         ))),
         None => Ok(names),
     }

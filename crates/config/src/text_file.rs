@@ -58,13 +58,13 @@ pub enum IncompleteFile {
     /// The file is empty.
     #[error(
         "the file is empty: if the defaults are intended, write a comment (#) into the file, or \
-         name no file"
+         omit the file's path"
     )]
     Blank,
     /// The file is empty, but the file that it replaces was not.
     #[error(
-        "the file is empty, and was not before: if this is intended, write a comment (#) into the \
-         file"
+        "the file is empty, but was not empty before: if this is intended, write a comment (#) \
+         into the file"
     )]
     Emptied,
     /// The file ends in the middle of a line of its previous text.

@@ -82,7 +82,7 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
         return "the request failed".to_owned();
     }
     match cause.to_string() {
-        text if text == NO_TLS_MESSAGE => "the server does not use TLS at this port".to_owned(),
+        text if text == NO_TLS_MESSAGE => "the server does not use TLS on this port".to_owned(),
         text => text,
     }
 }

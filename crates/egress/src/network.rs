@@ -27,7 +27,7 @@ pub enum InvalidNetwork {
     NotANetwork,
     /// The network is IPv4-mapped. Addresses are compared in IPv4 form, so the network would match
     /// no address.
-    #[error("write a network of IPv4 addresses in IPv4 notation, not within '::ffff:0:0/96'")]
+    #[error("write an IPv4 network in IPv4 notation, not as IPv4-mapped addresses (::ffff:0:0/96)")]
     Ipv4Mapped,
 }
 

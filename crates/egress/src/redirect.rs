@@ -8,7 +8,10 @@ const MAX_REDIRECTS: usize = 5;
 
 /// Error for a redirect that is not followed.
 #[derive(Debug, thiserror::Error)]
-#[error("the server redirects to another origin or too often, which is not followed")]
+#[error(
+    "the server redirects to another origin or too many times: Pillion does not follow the \
+    redirect"
+)]
 struct RedirectRejected;
 
 /// Returns a policy that follows redirects that keep the method (307, 308) and stay within the

@@ -67,7 +67,7 @@ pub enum SendOutcome {
 
 /// A direct connection broke while a request was in flight.
 #[derive(Debug, thiserror::Error)]
-#[error("the direct connection broke")]
+#[error("the direct connection was lost")]
 pub struct DirectError(#[source] hyper::Error);
 
 /// Connections to one URL. Each connection belongs to the runtime that opened it.

@@ -149,9 +149,11 @@ fn missing_provider_error(section: &ModelSection) -> ModelError {
     let message = match &section.config.provider {
         Some(name) => format!(
             "Model '{id}' has the provider '{name}', which is not configured: add a [[providers]] \
-             with this name"
+             entry with this name"
         ),
-        None => format!("Model '{id}' has no provider: set provider in its [[models]]"),
+        None => {
+            format!("Model '{id}' has no provider: set provider in the model's [[models]] entry")
+        }
     };
     ModelError::new(ModelErrorKind::Unavailable, message)
 }
@@ -164,8 +166,8 @@ impl KeySource for KeyInVariable {
     async fn key(&self) -> Result<Option<SecretString>, ModelError> {
         let Some(value) = read_key(&self.0) else {
             let message = format!(
-                "The provider's API key is missing: {} is not set for `pillion serve`: set it and \
-                 restart",
+                "The provider's API key is missing: {} is not set for `pillion serve`: set the \
+                 variable and restart the sidecar",
                 variable::describe(&self.0)
             );
             return Err(ModelError::new(ModelErrorKind::Unauthorized, message));

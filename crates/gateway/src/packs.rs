@@ -48,11 +48,12 @@ impl LoadedPacks {
             match model {
                 None => tracing::warn!(
                     model = name,
-                    "The model of tabletop.model is not configured: add a [[models]] with this id"
+                    "The model that tabletop.model names is not configured: add a [[models]] entry \
+                     with this id"
                 ),
                 Some(Err(error)) => tracing::warn!(
                     model = name, %error,
-                    "Cannot use the model of tabletop.model"
+                    "Cannot use the model that tabletop.model names"
                 ),
                 Some(Ok(model)) => return Some(model),
             }

@@ -66,8 +66,8 @@ impl Pins {
             _ if rules.is_off() => return Ok(HashSet::new()),
             None if !rules.can_block() => return Ok(HashSet::new()),
             None => {
-                let reason = "pin = \"block\" and new_tools = \"block\" need a store, and this sidecar \
-                           has none";
+                let reason = "pin = \"block\" and new_tools = \"block\" need a store, and this \
+                           sidecar has none";
                 return Err(reason.to_owned());
             }
             Some(store) => compare(&**store, owner, rules, definitions).await,
@@ -176,7 +176,7 @@ fn log_new_pin(pin: &ToolPin, predecessor: Option<&str>) {
             user,
             tool.name = tool,
             tool.previous_name = previous,
-            "A pinned tool has another name: see `pillion pins diff`"
+            "An MCP server renamed a pinned tool: see `pillion pins diff`"
         );
     } else if is_never_accepted(pin) {
         tracing::warn!(

@@ -155,8 +155,8 @@ impl ProcessRuns {
         FinishingLock::is_held(socket, run_id).unwrap_or_else(|error| {
             tracing::warn!(
                 %error,
-                "Cannot determine whether an earlier sidecar still finishes calls: its calls count \
-                 as running"
+                "Cannot determine whether an earlier sidecar is still finishing calls: that \
+                 sidecar's calls count as running"
             );
             true
         })

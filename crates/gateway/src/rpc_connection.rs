@@ -46,8 +46,8 @@ impl ConnectionEnd {
             Self::InvalidMessage(error) => &format!(" sent an invalid message: {error}"),
             Self::MessageTooLong => " sent a message longer than workers.max_message_bytes",
             Self::UnknownRequest => " sent a response to an unknown call",
-            Self::CallNotRead => " did not read its call before the caller gave up",
-            Self::IoError(error) => &format!("'s connection broke: {error}"),
+            Self::CallNotRead => " did not read a call before the caller stopped waiting",
+            Self::IoError(error) => &format!("'s connection failed: {error}"),
         };
         format!("the {process}{reason}")
     }

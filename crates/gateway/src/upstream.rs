@@ -126,9 +126,9 @@ impl BlockedTool {
     pub fn reason(&self, name: &str) -> String {
         let (server, tool) = (&self.server.label, &self.tool);
         format!(
-            "Tool '{name}' is blocked: its MCP server has changed, renamed or added it since its \
-             tools were accepted. See `pillion pins diff {server} {tool}`, and accept the tool with \
-             `pillion pins accept {server} {tool}`"
+            "Tool '{name}' is blocked: the MCP server has changed, renamed or added the tool since \
+             the server's tools were accepted. See `pillion pins diff {server} {tool}`, and accept \
+             the tool with `pillion pins accept {server} {tool}`"
         )
     }
 

@@ -42,7 +42,7 @@ impl UrlTemplate {
         let fault = |message: &str| HttpToolError::new("url", message);
         let parts = parse_parts(text).ok_or_else(|| {
             fault(
-                "write a placeholder for an argument as its name in braces: \
+                "a placeholder must be the name of an argument in braces, as in \
                 https://x.example/users/{id}",
             )
         })?;

@@ -204,7 +204,7 @@ async fn l1_a_redirect_to_another_origin_is_not_followed() {
         "url": format!("{url}/away"), "authentication": {"type": "bearer", "token": "hush-hush"},
     }));
     let failure = call(&away, json!({})).await.unwrap_err();
-    let reason = "to another origin or too often, which is not followed";
+    let reason = "to another origin or too many times: Pillion does not follow the redirect";
     assert!(failure.message.contains(reason), "{failure}");
     assert!(!format!("{away:?}").contains("hush"));
 }

@@ -32,7 +32,9 @@ pub(super) enum ParamHeaderError {
     DuplicateHeader(String),
     #[error("the parameter '{0}' has an `x-mcp-header` but is not a string, integer or boolean")]
     UnsupportedType(String),
-    #[error("an `x-mcp-header` is only allowed on a property that is nested only in `properties`")]
+    #[error(
+        "`x-mcp-header` is only allowed on a property that is reachable through `properties` alone"
+    )]
     MisplacedAnnotation,
 }
 

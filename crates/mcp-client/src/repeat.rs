@@ -10,7 +10,7 @@ use super::McpErrorKind;
 /// The last error of a message that was sent again without success. After this error, the message
 /// is not sent again.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection broke repeatedly")]
+#[error("the connection was lost repeatedly")]
 pub(super) struct RepeatedConnectionError(
     #[source] pub(super) Box<dyn std::error::Error + Send + Sync>,
 );

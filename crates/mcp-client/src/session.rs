@@ -195,7 +195,7 @@ impl Session {
                 Err(error)
                     if is_first_break(&error) && repeat_count < MAX_REPEATS && self.is_open() =>
                 {
-                    tracing::debug!(%error, method, "Sending the request again");
+                    tracing::debug!(%error, method, "Sending an MCP request again");
                     repeat_count += 1;
                 }
                 outcome => return check_value_count(method, outcome?),
@@ -340,7 +340,8 @@ impl Session {
             return;
         }
         let session = Arc::clone(self);
-        let params = json!({"requestId": id, "reason": "The caller gave up"});
+        let params =
+            json!({"requestId": id, "reason": "The caller no longer waits for the response"});
         run_in_background(async move {
             let message = message::encode_notification("notifications/cancelled", Some(&params));
             if let Err(error) = session

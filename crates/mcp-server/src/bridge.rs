@@ -323,8 +323,8 @@ impl Bridge {
         };
         let sidecar = self.sidecars.remove(index);
         for id in sidecar.unanswered_ids() {
-            let reason =
-                "The sidecar stopped before its response; the called tool may have run anyway";
+            let reason = "The sidecar stopped before sending a response; the called tool may have \
+                          run anyway";
             self.reject_request(id, reason.to_owned()).await;
         }
         for id in &sidecar.sidecar_requests {

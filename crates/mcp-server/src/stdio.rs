@@ -371,7 +371,8 @@ fn count_request_bytes(line: &[u8]) -> usize {
 /// Returns the error for a request that exceeds the maximum size of concurrent requests.
 fn too_large_error() -> RpcError {
     let reason = format!(
-        "The running requests of the connection must not exceed {MAX_RUNNING_KIB} KiB together"
+        "Request rejected: the running requests of a connection must not exceed {MAX_RUNNING_KIB} \
+         KiB together"
     );
     RpcError::new(INVALID_REQUEST, reason)
 }

@@ -143,8 +143,8 @@ impl SuspendedRequests {
         let mut requests = self.requests.lock();
         requests.retain(|_, suspended_request| !suspended_request.has_expired());
         let charge = charge_or_evict(&mut requests, accounts, owner, usage).ok_or_else(|| {
-            let reason = "The caller has too many requests that wait for a client or continue \
-                          without one: retry later";
+            let reason = "Too many of the caller's requests wait for the client's input, or \
+                          continue without a connected client: retry later";
             RpcError::new(INTERNAL_ERROR, reason)
         })?;
         let suspended_request = SuspendedRequest {

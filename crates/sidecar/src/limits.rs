@@ -93,7 +93,10 @@ impl PredecessorCalls {
         let mut has_failed = false;
         while let Err(error) = self.count_pages(&mut log_read).await {
             if !std::mem::replace(&mut has_failed, true) {
-                tracing::warn!(%error, "{READ_ERROR_MESSAGE}; calls with limits wait");
+                tracing::warn!(
+                    %error,
+                    "{READ_ERROR_MESSAGE}; calls with a rate limit or cooldown wait"
+                );
             }
             tokio::time::sleep(RETRY_INTERVAL).await;
         }

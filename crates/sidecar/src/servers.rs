@@ -288,7 +288,7 @@ impl Servers {
         self.apply_config(&file_config, None).await;
         tracing::info!(
             server.label = changed_record.name,
-            "An MCP server was changed"
+            "The settings of an MCP server were changed"
         );
         Ok(changed_record.id)
     }

@@ -168,8 +168,8 @@ impl StoreClock {
                 tracing::warn!(
                     seconds = change.unsigned_abs() / 1_000,
                     forward = change > 0,
-                    "The system clock was set, or the machine was off: this time does not count \
-                    toward the age of records"
+                    "The system clock was changed, or the machine was off: the time difference \
+                    does not count toward the age of records"
                 );
             }
             *self.stored_reading.lock() =

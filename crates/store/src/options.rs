@@ -141,13 +141,14 @@ pub enum LocationError {
     UnknownParameter(String),
     /// The URL of a Postgres database has an unknown parameter that may be a part of a password.
     #[error(
-        "the URL of the Postgres database has an unknown parameter: remove it, or percent-encode the \
-         special characters of the user and the password"
+        "the URL of the Postgres database has an unknown parameter: remove it, or percent-encode \
+         the special characters of the user and the password"
     )]
     UnnamedParameter,
     /// The location of an SQLite file has parameters.
     #[error(
-        "a location sqlite:PATH has no parameters: write a path that contains `?` without sqlite:"
+        "a location of the form sqlite:PATH takes no parameters: if the path contains `?`, omit \
+         the prefix sqlite:"
     )]
     SqliteParameters,
 }

@@ -236,7 +236,7 @@ impl SqlStore {
 fn check_names(names: [&str; 2]) -> Result<()> {
     match names.iter().find(|name| name.len() > MAX_NAME_BYTES) {
         Some(name) => Err(StoreError::invalid(format!(
-            "a name of pack data has {} bytes, more than the maximum of {MAX_NAME_BYTES}",
+            "the name of a stored entry of a pack has {} bytes; the limit is {MAX_NAME_BYTES}",
             name.len()
         ))),
         None => Ok(()),

@@ -131,7 +131,7 @@ impl WasmTool {
             .is_some_and(|granted_sha256| !granted_sha256.eq_ignore_ascii_case(&component.sha256))
         {
             let message = format!(
-                "the granted sha256 is that of another file: this file's SHA-256 is {}",
+                "the file does not match the granted sha256: the file's SHA-256 is {}",
                 component.sha256
             );
             return Err(WasmToolError::new(FaultCode::OtherFile, message));

@@ -261,7 +261,8 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
         "{message}"
     );
     let away = fails(&tool, json!({"do": "send", "url": format!("{url}/away")})).await;
-    let not_followed = "redirects to another origin or too often, which is not followed";
+    let not_followed =
+        "redirects to another origin or too many times: Pillion does not follow the redirect";
     assert!(away.message.contains(not_followed), "{away}");
 }
 

@@ -121,7 +121,7 @@ class ToolAwareChat
             default => Json::toTree($message, 'argument $message'),
         };
         if (!is_array($messages) || array_filter($messages, static fn (mixed $element): bool => !is_array($element) && !$element instanceof \stdClass) !== []) {
-            throw Failure::invalidInput("\$message must be a text or a list of messages: arrays with 'role' and 'content'");
+            throw Failure::invalidInput("\$message must be a string or a list of messages, which are arrays with 'role' and 'content'");
         }
         if ($messages === [] && $state === null) {
             throw Failure::invalidInput('A new chat needs a $message; null continues the chat of $state');

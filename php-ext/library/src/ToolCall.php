@@ -47,7 +47,7 @@ class ToolCall implements \JsonSerializable
         };
         $arguments = $findMember('arguments') ?? [];
         if (!is_array($arguments) && !is_string($arguments)) {
-            throw Failure::invalidInput("The 'arguments' of a tool call must be an array or a string of JSON");
+            throw Failure::invalidInput("The 'arguments' of a tool call must be an array or a JSON string");
         }
         $index = $findMember('index');
         return new self($readText('id'), $readText('name'), $arguments, index: is_int($index) ? $index : null);

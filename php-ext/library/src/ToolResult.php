@@ -59,7 +59,7 @@ class ToolResult implements \JsonSerializable
             return $text;
         }
         $json = Json::encode((object) $arguments);
-        return "$text\n\nNote: the person who approved this call changed its arguments. It ran with: $json";
+        return "$text\n\nNote: the person who approved this call changed its arguments. The call ran with: $json";
     }
 
     /**

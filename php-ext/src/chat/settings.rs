@@ -274,9 +274,9 @@ fn parse_headers(headers: BTreeMap<String, String>) -> Result<HeaderMap> {
     headers
         .into_iter()
         .map(|(name, value)| {
-            let header_name: HeaderName = name.parse().map_err(|_| {
-                invalid_model_key("headers", "an array with names of headers as keys")
-            })?;
+            let header_name: HeaderName = name
+                .parse()
+                .map_err(|_| invalid_model_key("headers", "an array with header names as keys"))?;
             let mut header_value = HeaderValue::from_str(&value).map_err(|_| {
                 invalid_model_key("headers", &format!("a valid header value in '{name}'"))
             })?;

@@ -95,7 +95,8 @@ fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
         }
         (true, _) => {
             return Err(exception::invalid_input(
-                "$model must be an array that specifies the model: 'provider' or 'base_url', 'model', 'api_key'",
+                "$model must be an array with the keys 'model' and either 'provider' or \
+                 'base_url', and optionally 'api_key'",
             ));
         }
         (false, Some(None)) => {

@@ -45,7 +45,7 @@ fn set_cache<T: State>(call: &mut MethodCall<'_>) -> Outcome {
     let ttl = call.optional_int(1)?.unwrap_or(300);
     if ttl < 0 {
         return Err(exception::invalid_input(
-            "$ttl must be a number of seconds, not negative",
+            "$ttl must be a non-negative number of seconds",
         ));
     }
     let tenant = call.string_or(2, "")?;

@@ -126,7 +126,7 @@ impl Server {
     /// Returns the failure for an option that both arguments of `McpClient` contain.
     pub fn duplicate_option(key: &str) -> Failure {
         exception::invalid_input(format!(
-            "The option '{key}' is set twice: with the server and in the options"
+            "The option '{key}' is set twice: in $server and in $options"
         ))
     }
 
@@ -285,12 +285,13 @@ fn split_command_list(entry: &mut Map<String, Value>) -> Result<()> {
         return Ok(());
     };
     let mut command_words = std::mem::take(command).into_iter();
-    let program = (command_words.next().filter(Value::is_string))
-        .ok_or_else(|| invalid_option("command", "a program, or a list that begins with one"))?;
+    let program = (command_words.next().filter(Value::is_string)).ok_or_else(|| {
+        invalid_option("command", "a program, or a list that begins with a program")
+    })?;
     let arguments: Vec<Value> = command_words.collect();
     entry.insert("command".to_owned(), program);
     if !arguments.is_empty() && entry.insert("args".to_owned(), arguments.into()).is_some() {
-        let message = "the command is a list that has arguments";
+        let message = "'command' is a list that contains arguments: omit 'args'";
         return Err(invalid_option("args", message));
     }
     Ok(())

@@ -112,7 +112,7 @@ fn log_cache_failure(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>>
             let failure = into_tool_failure(failure)?;
             hooks.log(
                 LogLevel::Warning,
-                "The cache of MCP tools failed",
+                "The cache of MCP tool lists failed",
                 || json!({ "error": failure.message }),
             )?;
             Ok(None)

@@ -66,7 +66,9 @@ pub(super) fn read_parameter(
         match (keyword, to_value(&value)?) {
             (attributes::WHOLE_SCHEMA, Value::Object(whole_schema)) => schema.extend(whole_schema),
             (attributes::WHOLE_SCHEMA, _) => {
-                return Err(invalid_parameter("has a schema that is not a map"));
+                return Err(invalid_parameter(
+                    "has a schema that is not an array with string keys",
+                ));
             }
             (keyword, value) => {
                 schema.insert(keyword.to_owned(), value);

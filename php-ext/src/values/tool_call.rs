@@ -162,7 +162,7 @@ impl CallParts {
             Some(value) if value.is_array() || value.is_string() => value,
             Some(value) => {
                 return Err(exception::invalid_input(format!(
-                    "The 'arguments' of a tool call must be an array or a string of JSON, {} given",
+                    "The 'arguments' of a tool call must be an array or a JSON string, {} given",
                     type_name(&value)
                 )));
             }

@@ -57,13 +57,14 @@ final class ApprovalTest extends TestCase
         $result = $run(['approved' => [$id => ['expression' => '6 * 7']]]);
         self::assertSame('42', (string) $result->result);
         self::assertSame(['expression' => '6 * 7'], $result->metadata['approved_arguments']);
-        $note = 'Note: the person who approved this call changed its arguments. It ran with: {"expression":"6 * 7"}';
+        $note = 'Note: the person who approved this call changed its arguments. '
+            . 'The call ran with: {"expression":"6 * 7"}';
         self::assertSame("42\n\n$note", $result->toMessage());
         self::assertSame('48', (string) $run(['approved' => [$id]])->result);
         // The arguments of the approver are checked like those of the call.
         $refused = $run(['approved' => [$id => ['expression' => []]]]);
         self::assertSame('invalid_input', $refused->errorCode);
-        self::assertStringStartsWith('The arguments of the approver: ', $refused->error);
+        self::assertStringStartsWith('The arguments from the approver were rejected: ', $refused->error);
         self::assertSame('approval_required', $run(['approved' => [str_repeat('0', 64) => ['expression' => '1']]])->errorCode);
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage("The context's 'approved' must be a list of approval ids");
@@ -79,7 +80,7 @@ final class ApprovalTest extends TestCase
         self::assertSame(['expression' => '6 * 7'], $result->metadata['approved_arguments']);
         $refused = $run(['expression' => []]);
         self::assertSame('invalid_input', $refused->errorCode);
-        self::assertStringStartsWith('The arguments of the approver: ', $refused->error);
+        self::assertStringStartsWith('The arguments from the approver were rejected: ', $refused->error);
     }
 
     public function testG1ARuleMayUseAnAliasAndTheStrictestRuleWins(): void

@@ -65,7 +65,7 @@ final class BuiltinServicesTest extends TestCase
         yield 'a zone that there is not' => [['get_time' => ['timezone' => 'Mars/Olympus']], "Invalid setting 'get_time.timezone': Unknown timezone: Mars/Olympus"];
         yield 'a setting of another for the time' => [['get_time' => ['units' => 'celsius']], "Invalid setting 'get_time.units': unknown field"];
         yield 'no array' => [['get_weather' => 5], "The settings of 'get_weather' must be an array"];
-        yield 'a list' => [['get_weather'], '$services must have the names of services as keys'];
+        yield 'a list' => [['get_weather'], '$services must be an array with service names as keys'];
         yield 'a setting of the other' => [['web_search' => ['geocoding_url' => 'http://x/']], "Invalid setting 'web_search.geocoding_url': the setting belongs to get_weather"];
         yield 'a key that is a number' => [['get_weather' => ['api_key' => 777]], "Invalid setting 'get_weather.api_key': expected a string"];
         yield 'a time without end' => [['get_weather' => ['timeout' => PHP_INT_MAX]], 'get_weather.timeout must be a number of seconds'];

@@ -189,7 +189,7 @@ final class ChatInSidecarTest extends TestCase
     {
         yield 'a model that there is not' => [['nope', [], 'Hi'], NotFoundException::class, 'nope'];
         yield 'no message' => [[null, [], null], InvalidInputException::class, 'A new chat needs a $message'];
-        yield 'a message that is none' => [[null, [], ['Hi']], InvalidInputException::class, '$message must be a text or a list of messages'];
+        yield 'a message that is none' => [[null, [], ['Hi']], InvalidInputException::class, '$message must be a string or a list of messages'];
         yield 'a chat that there is not' => [[null, [], 'Hi', 'nope'], NotFoundException::class, ''];
         yield 'an empty state' => [[null, [], 'Hi', ''], InvalidInputException::class, '$state must not be empty'];
         yield 'a model that is an array' => [[['model' => 'x']], InvalidInputException::class, '$model must be the name of a model of the sidecar'];

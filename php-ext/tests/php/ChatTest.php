@@ -457,7 +457,7 @@ final class ChatTest extends TestCase
         yield 'an option that there is not' => [[], ['sytem' => 'x'], 'Hi', null, "Invalid chat option 'sytem': unknown field `sytem`"];
         yield 'an option of another type' => [[], ['max_tool_rounds' => 'x'], 'Hi', null, "Invalid chat option 'max_tool_rounds'"];
         yield 'no message' => [[], [], null, null, 'A new chat needs a $message'];
-        yield 'a message that is none' => [[], [], ['Hi'], null, '$message must be a text or a list of messages'];
+        yield 'a message that is none' => [[], [], ['Hi'], null, '$message must be a string or a list of messages'];
         yield 'a state that is none' => [[], [], 'Hi', '{}', 'The state of the chat cannot be read'];
         yield 'the state of another provider' => [['provider' => 'anthropic', 'base_url' => 'http://127.0.0.1:1'], [], 'Hi', '{"format":1,"provider":"openai","messages":[],"rounds":0,"tool_calls":0,"requests":0,"usage":{"input_tokens":0,"output_tokens":0,"cached_tokens":0},"spent_tokens":0,"round_at":0,"round":null,"answer":null}', "the chat is stored in the format of the provider 'openai'"];
     }

@@ -225,7 +225,7 @@ final class MCPSSEClientTest extends TestCase
         yield 'no URL' => [['not-a-url'], 'url'];
         yield 'another scheme' => [['ftp://example.org/'], 'use http:// or https://'];
         yield 'a WebSocket' => [['ws://example.org/'], 'use http:// or https://'];
-        yield 'a command' => [['http://localhost/', 'options' => ['command' => 'sh']], "either a 'url' or a 'command'"];
+        yield 'a command' => [['http://localhost/', 'options' => ['command' => 'sh']], "exactly one of 'url' and 'command'"];
         yield 'a transport for programs' => [['http://localhost/', 'options' => ['transport' => 'stdio']], 'The transport does not match'];
         yield 'a credential in the URL' => [['http://user:hush@localhost/'], "put them into 'authentication'"];
         yield 'a header that is none' => [['http://localhost/', 'options' => ['headers' => ['X-Bad' => "a\n"]]], "Invalid header 'X-Bad'"];

@@ -47,8 +47,8 @@ final class McpClientTest extends TestCase
     public static function badConfigurations(): iterable
     {
         yield 'no URL' => ['not-a-url', [], 'url'];
-        yield 'nothing' => [[], [], "either a 'url' or a 'command'"];
-        yield 'both' => [['url' => 'http://localhost/', 'command' => 'sh'], [], "either a 'url' or a 'command'"];
+        yield 'nothing' => [[], [], "exactly one of 'url' and 'command'"];
+        yield 'both' => [['url' => 'http://localhost/', 'command' => 'sh'], [], "exactly one of 'url' and 'command'"];
         yield 'an unknown option' => ['http://localhost/', ['retries' => 3], "'retries', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress, timeout, api_key, oauth, roots, description, url, command"];
         yield 'an unknown option inside of one' => ['http://localhost/', ['egress' => ['allow' => []]], "'egress.allow': unknown field `allow`, expected one of `allow_http`"];
         yield 'an unknown key of oauth' => ['http://localhost/', ['oauth' => ['grnt' => 1]], "Invalid MCP server option 'oauth': expected one of `grant`"];

@@ -240,7 +240,7 @@ final class ToolResultTest extends TestCase
     public function testAnImageThatIsNotBase64IsNamed(): void
     {
         $result = new ToolResult('c', 't', ['content' => [['type' => 'text', 'text' => ''], ['type' => 'image', 'data' => '!!!']]]);
-        Expect::exception(TransportException::class, fn () => $result->images(), 'Content block 1 holds no valid base64');
+        Expect::exception(TransportException::class, fn () => $result->images(), 'Content block 1 does not contain valid base64');
     }
 
     /** @dataProvider codes */

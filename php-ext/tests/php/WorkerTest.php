@@ -371,7 +371,7 @@ final class WorkerTest extends TestCase
         yield 'not allowed' => [$answer(403), 'Pillion\Exception\AuthorizationException: The sidecar does not accept tools from this process: No tool may be called so'];
         yield 'an old sidecar' => ["HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar does not accept workers: HTTP 404'];
         yield 'no upgrade' => ["HTTP/1.1 200 OK\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar responded with HTTP 200 instead'];
-        yield 'another upgrade' => ["HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar switched to another protocol'];
+        yield 'another upgrade' => ["HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar switched to a protocol other than'];
         yield 'no HTTP' => ["SSH-2.0-OpenSSH_9.2\r\n\r\n", 'Pillion\Exception\TransportException: The process that listens on the socket is not a sidecar'];
         yield 'an endless head' => [str_repeat('x', 70_000), 'Pillion\Exception\TransportException: The sidecar sent a message of more than 65536 bytes'];
     }
@@ -394,7 +394,7 @@ final class WorkerTest extends TestCase
         yield 'not UTF-8' => ["{\"method\":\"\xff\"}", 'invalid JSON-RPC message: Malformed UTF-8'];
         yield 'no name' => ['{"id":1,"method":"tools/call","params":{}}', 'a call without an id, a name'];
         yield 'no id' => ['{"method":"tools/call","params":{"name":"twice"}}', 'a call without an id, a name'];
-        yield 'arguments' => ['{"id":1,"method":"tools/call","params":{"name":"twice","arguments":[1]}}', 'or a map of arguments'];
+        yield 'arguments' => ['{"id":1,"method":"tools/call","params":{"name":"twice","arguments":[1]}}', 'or an object of arguments'];
         yield 'too long' => [str_repeat('x', 17_000_000), 'a message of more than 16777216 bytes'];
     }
 

@@ -32,7 +32,7 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     assert_eq!(result["metadata"]["approved_arguments"], edited);
     let text = result["text"].text();
     assert_starts_with!(text, "42\n\nNote: the person who approved");
-    assert_ends_with!(text, r#"It ran with: {"expression":"6 * 7"}"#);
+    assert_ends_with!(text, r#"The call ran with: {"expression":"6 * 7"}"#);
     let call = daemon.record(&result["metadata"]["record_id"]);
     assert_eq!(call["arguments"], json!({"expression": "6 * 8"}));
     assert_eq!(call["approvedArguments"], edited);

@@ -38,7 +38,8 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     assert_eq!(response["status"], "failed");
     let error = response["error"].text();
     assert!(
-        error.contains("LLM_KEY") && error.contains("`pillion serve`: set it and restart"),
+        error.contains("LLM_KEY")
+            && error.contains("`pillion serve`: set the variable and restart"),
         "{response}"
     );
     assert_contains!(

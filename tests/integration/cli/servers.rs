@@ -121,7 +121,7 @@ fn f1_invalid_settings_are_rejected_in_one_line() {
             "timeout: must be between",
         ),
         ("servers add far --url not-a-url", 1, "Invalid server URL"),
-        ("servers add far", 1, "either a 'url' or a 'command'"),
+        ("servers add far", 1, "exactly one of 'url' and 'command'"),
         (
             "servers add far --url URL --bearer-env FAR_TOKEN",
             1,

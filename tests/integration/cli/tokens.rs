@@ -171,7 +171,7 @@ fn l3_names_are_unique_and_stored_tokens_need_a_setting() {
         (
             &["create", "two words", "--scope", "read"],
             2,
-            "no white space",
+            "without white space",
         ),
         (&["create", "x", "--scope", "all"], 2, "admin"),
         (

@@ -204,7 +204,7 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
         ("{", "the arguments are not a JSON object: EOF"),
         (
             "[1]",
-            "the arguments must be a JSON object, but are another JSON value",
+            "the arguments must be a JSON object, not another JSON value",
         ),
         ("1+1", "'1+1' is neither KEY=VALUE nor a JSON object"),
         (

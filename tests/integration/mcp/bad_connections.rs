@@ -16,7 +16,7 @@ async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
     assert_matches!(error.kind(), McpErrorKind::ConnectionBroken(_), "{case}");
     assert_eq!(error.class(), ErrorClass::Unavailable, "{case}");
     let text = error.to_string();
-    let start = "MCP SSE request failed: the connection broke: ";
+    let start = "MCP SSE request failed: the connection was lost: ";
     assert_starts_with!(text, start);
     assert!(text.len() > start.len(), "{text}");
     assert_lacks!(text, "127.0.0.1");

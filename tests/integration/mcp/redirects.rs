@@ -27,7 +27,8 @@ fn client(url: &str, transport: TransportKind) -> McpClient {
 
 #[tokio::test]
 async fn l1_a_redirect_to_another_origin_is_refused() {
-    let text = "MCP SSE request failed: the server redirects to another origin or too often, which is not followed";
+    let text = "MCP SSE request failed: the server redirects to another origin or too many times: \
+                Pillion does not follow the redirect";
     let failure = Failure::unavailable(text, |kind| matches!(kind, McpErrorKind::Redirect));
     for status in [301, 302, 303, 307, 308] {
         for transport in [TransportKind::PostSse, TransportKind::LegacySse] {

@@ -78,7 +78,8 @@ async fn e7_an_endpoint_of_another_origin_is_refused_without_a_request() {
     let elsewhere = FakeMcp::start(Dialect::PlainHttp);
     let endpoint = Endpoint::Text(elsewhere.url.clone());
     let server = FakeMcp::start(Dialect::LegacySse(endpoint));
-    let text = "MCP SSE request failed: the server announced an SSE endpoint of another origin";
+    let text = "MCP SSE request failed: the server announced an SSE endpoint that is invalid or \
+                has another origin";
     let failure = Failure::unavailable(text, |kind| matches!(kind, McpErrorKind::ForeignEndpoint));
     let client = client(&server.url, TransportKind::LegacySse);
     failure.check(&roll(&client).await.unwrap_err(), "foreign endpoint");

@@ -71,7 +71,7 @@ fn f1_invalid_settings_are_rejected_by_key() {
             odd("url", "https://me:pw@127.0.0.1/"),
             "put them into 'authentication'",
         ),
-        (json!({"name": "far"}), "either a 'url' or a 'command'"),
+        (json!({"name": "far"}), "exactly one of 'url' and 'command'"),
         (
             authentication(json!({"type": "bearer"})),
             "authentication: missing field `token`",

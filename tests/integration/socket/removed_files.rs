@@ -18,12 +18,17 @@ fn sibling(socket: &Path, ending: &str) -> std::path::PathBuf {
     format!("{}{ending}", socket.display()).into()
 }
 
+/// Returns whether a process listens on the socket, whose file exists before anything listens.
+fn is_listening(socket: &Path) -> bool {
+    UnixStream::connect(socket).is_ok()
+}
+
 #[test]
 fn a_socket_whose_file_was_removed_is_bound_again() {
     let mut daemon = Daemon::start();
     let socket = daemon.socket.clone();
     fs::remove_file(&socket).unwrap();
-    eventually("the socket is bound again", || socket.exists());
+    eventually("the socket is bound again", || is_listening(&socket));
     assert_eq!(socket.get("/healthz").status, 200);
     assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o7777, 0o600);
     eventually("the log has the message", || {
@@ -55,13 +60,13 @@ fn a_successor_takes_over_although_files_were_removed() {
         let next = daemon.successor();
         assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
         eventually("clients find the successor", || {
-            socket.exists() && socket.get("/healthz").status == 200
+            is_listening(&socket) && socket.get("/healthz").status == 200
         });
         daemon = next;
     }
     fs::remove_dir_all(socket.parent().unwrap()).unwrap();
     eventually("the directory and all in it are back", || {
-        sibling(&socket, ".control").exists() && socket.exists()
+        sibling(&socket, ".control").exists() && is_listening(&socket)
     });
     assert_eq!(socket.get("/healthz").status, 200);
     let directory = fs::metadata(socket.parent().unwrap()).unwrap();
@@ -83,7 +88,7 @@ fn in_a_directory_writable_by_others_the_socket_is_not_bound_again() {
     });
     assert!(!socket.exists());
     fs::set_permissions(directory, Permissions::from_mode(0o700)).unwrap();
-    eventually("the socket is bound again", || socket.exists());
+    eventually("the socket is bound again", || is_listening(socket));
     assert_eq!(socket.get("/healthz").status, 200);
 }
 

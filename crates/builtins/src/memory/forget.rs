@@ -13,8 +13,8 @@ use crate::{Excerpt, arguments};
 /// not exist or the caller may not see it, the call fails with `not_found`.
 pub(super) fn definition() -> ToolDefinition {
     let id = ToolParameter::new("id", ParameterType::String)
-        .describe("The memory's id, as search_memory tells it");
-    ToolDefinition::builder("forget", "Forget something that was remembered.")
+        .describe("The id of the memory, as returned by search_memory");
+    ToolDefinition::builder("forget", "Forget a memory.")
         .category("memory")
         .parameters([id])
         .build()

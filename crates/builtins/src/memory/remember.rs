@@ -24,21 +24,23 @@ const DEFAULT_IMPORTANCE: u8 = 1;
 /// channel, and 10,000 shared memories of a channel. A memory of a call without a user is shared.
 pub(super) fn definition() -> ToolDefinition {
     let content = ToolParameter::new("content", ParameterType::String)
-        .describe("What to remember, as a sentence that can be understood by itself");
+        .describe("What to remember, as a sentence that can be understood on its own");
     let categories = MemoryCategory::ALL.map(|category| json!(category.as_str()));
     let category = ToolParameter::new("category", ParameterType::String)
-        .describe("What it is: 'fact', 'preference' or 'topic'")
+        .describe("The category of the memory: 'fact', 'preference' or 'topic'")
         .default_value(json!(MemoryCategory::Fact.as_str()))
         .one_of(categories);
     let importance = ToolParameter::new("importance", ParameterType::Integer)
-        .describe("From 1 (least) to 5 (most): the most important is found first")
+        .describe(
+            "Importance from 1 (least) to 5 (most); search_memory returns important memories first",
+        )
         .default_value(json!(DEFAULT_IMPORTANCE));
     let shared = ToolParameter::new("shared", ParameterType::Boolean)
-        .describe("Whether it is for everybody in this channel, not only for this user")
+        .describe("Whether all users of this channel share the memory")
         .default_value(json!(false));
     ToolDefinition::builder(
         "remember",
-        "Remember something of this user or this conversation for later.",
+        "Remember something about this user or this conversation for later.",
     )
     .category("memory")
     .parameters([content, category, importance, shared])
@@ -70,7 +72,8 @@ pub(super) async fn run(
     let insert_result = store.insert_memory(&memory, MAX_MEMORIES).await;
     if !insert_result.map_err(|error| log_unavailable_store(&error))? {
         return Err(ToolFailure::invalid_input(format!(
-            "The limit of {MAX_MEMORIES} memories is reached: forget some first"
+            "The limit of {MAX_MEMORIES} memories is reached: delete memories with the tool \
+             forget first"
         )));
     }
     let text = format!("Remembered (id {})", memory.id);

@@ -25,13 +25,13 @@ const MAX_QUERY_CHARS: usize = 1_000;
 /// also as a part of a longer word. `limit` is clamped to 1 to 20.
 pub(super) fn definition() -> ToolDefinition {
     let query = ToolParameter::new("query", ParameterType::String)
-        .describe("Words that all have to occur in a memory; the first five count");
+        .describe("Words that must all occur in a memory; words after the fifth are ignored");
     let limit = ToolParameter::new("limit", ParameterType::Integer)
-        .describe("Number of memories, 1 to 20")
+        .describe("Maximum number of memories, 1 to 20")
         .default_value(json!(DEFAULT_RESULT_COUNT));
     ToolDefinition::builder(
         "search_memory",
-        "Search what was remembered of this user and this conversation.",
+        "Search the memories of this user and this conversation.",
     )
     .category("memory")
     .parameters([query, limit])

@@ -191,7 +191,7 @@ fn format_question(request: &AuthorizationRequest) -> String {
         text.push_str(&format!(", for the scopes {shown_scopes}"));
     }
     text.push_str(&format!(
-        ".\nOpen this page in a browser on this machine; press Ctrl-C to cancel:\n  {}\n\n",
+        ".\nTo cancel, press Ctrl-C. Open this page in a browser on this machine:\n  {}\n\n",
         plain::to_one_line(request.url.as_str())
     ));
     text

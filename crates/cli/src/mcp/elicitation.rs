@@ -98,8 +98,8 @@ async fn ask_form_values(
     }
     if !schema.properties.is_empty() {
         conversation.write(
-            "(Press Enter for the default value or to skip a field; skipping a required field \
-            declines. Ctrl-C cancels.)\n",
+            "(To use the default value or skip a field, press Enter. Skipping a required field \
+            declines the form. To cancel, press Ctrl-C.)\n",
         );
     }
     let mut content = Map::new();

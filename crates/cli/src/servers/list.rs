@@ -168,8 +168,8 @@ impl RunCommand<ServersContext> for ListServerTools {
             let (tool, pin_user) = (pin.tool, pin.user);
             let user_option = pin_user.map_or_else(String::new, |name| format!(" --user {name}"));
             print_diagnostic(&format!(
-                "tool '{tool}' is blocked: the server changed, renamed or added it since its tools \
-                were accepted; see `pillion pins diff {} {tool}{user_option}`",
+                "tool '{tool}' is blocked: the server has changed, renamed or added the tool since \
+                the server's tools were accepted; see `pillion pins diff {} {tool}{user_option}`",
                 server.name
             ));
         }

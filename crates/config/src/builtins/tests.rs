@@ -120,7 +120,8 @@ fn d7_missing_and_wrong_settings_are_named() {
         (
             "web_search",
             "provider = \"google\"",
-            "t.toml:1: tools.web_search.cx: set cx, or the environment variable GOOGLE_SEARCH_CX",
+            "t.toml:1: tools.web_search.cx: set cx (the ID of the search engine) or the \
+             environment variable GOOGLE_SEARCH_CX",
         ),
         (
             "web_search",

@@ -668,7 +668,7 @@ fn a_bad_entry_of_mcp_servers_names_its_key_and_line() {
         ),
         (
             "\n[[mcp_servers]]\nlabel = \"a\"".to_owned(),
-            "pillion.toml:2: mcp_servers[0]: A server needs either a 'url' or a 'command'",
+            "pillion.toml:2: mcp_servers[0]: A server needs exactly one of 'url' and 'command'",
         ),
         (
             format!("{SERVER}{SERVER}"),

@@ -57,7 +57,7 @@ pub enum OptionError {
         reason: String,
     },
     /// A duration is negative, not finite or too long.
-    #[error("{name} must be a number of seconds, not negative and at most {MAX_SECONDS}")]
+    #[error("{name} must be a number of seconds from 0 to {MAX_SECONDS}")]
     Seconds {
         /// The name of the option with the invalid duration.
         name: &'static str,

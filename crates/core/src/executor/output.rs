@@ -105,8 +105,8 @@ impl Excess {
         ToolFailure::internal(match self {
             Self::Size(max_bytes) => too_large_message(name, bytes, max_bytes),
             Self::Memory => format!(
-                "Tool '{name}' has run and returned {bytes} bytes, which are lost: too many bytes \
-                 of results wait for clients that read slowly"
+                "Tool '{name}' has run, but its result of {bytes} bytes is lost: too many bytes of \
+                 results wait for clients that read slowly"
             ),
         })
     }

@@ -241,7 +241,10 @@ impl Executor {
         let edited = edited_arguments.into();
         let check_outcome = checks.check(config, tool, edited, &context).await;
         check_outcome.map_err(|mut failure| {
-            failure.message = format!("The arguments of the approver: {}", failure.message);
+            failure.message = format!(
+                "The arguments from the approver were rejected: {}",
+                failure.message
+            );
             failure
         })
     }

@@ -163,6 +163,6 @@ async fn a_tool_without_a_peer_is_unavailable() {
     let tool = Arc::clone(executor().registry().get("greet").unwrap().tool());
     let failure = tool.call(JsonObject::new(), context).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::Unavailable);
-    let expected = "Tool 'greet' is PHP code, and no fake thread waits for this call";
+    let expected = "Tool 'greet' is PHP code, but no fake thread is available to run the code";
     assert_eq!(failure.message, expected);
 }

@@ -62,7 +62,8 @@ impl<P: JobPeer> Tool for PeerTool<P> {
             let job = format!("Tool '{name}'");
             let channel = JobChannel::<P>::find(&context).ok_or_else(|| {
                 let peer = P::NAME;
-                let message = format!("{job} is PHP code, and no {peer} waits for this call");
+                let message =
+                    format!("{job} is PHP code, but no {peer} is available to run the code");
                 ToolFailure::new(ErrorCode::Unavailable, message)
             })?;
             let run = ToolRun {

@@ -154,7 +154,8 @@ impl ToolResult {
     pub fn note(&self) -> Option<String> {
         let arguments = self.metadata.get(Self::APPROVED_ARGUMENTS)?;
         Some(format!(
-            "Note: the person who approved this call changed its arguments. It ran with: {arguments}"
+            "Note: the person who approved this call changed its arguments. The call ran with: \
+             {arguments}"
         ))
     }
 

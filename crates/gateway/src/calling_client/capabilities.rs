@@ -51,7 +51,7 @@ pub fn limit_size(declared_capabilities: Map<String, Value>) -> Arc<Map<String, 
     if !is_complete {
         tracing::debug!(
             limit_bytes = MAX_CAPABILITIES_BYTES,
-            "Ignored the capabilities of an MCP client beyond the size limit"
+            "Ignored some capabilities of an MCP client: together, they exceed the size limit"
         );
     }
     Arc::new(limited_capabilities)

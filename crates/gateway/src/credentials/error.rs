@@ -31,7 +31,7 @@ pub enum CredentialError {
     #[error("cannot use the vault: {0}")]
     Vault(#[from] VaultError),
     /// The stored credential has no known format.
-    #[error("the stored credential cannot be read: set it again")]
+    #[error("the stored credential cannot be read: set the credential again")]
     Unreadable,
 }
 

@@ -95,7 +95,8 @@ pub(super) async fn compare(
         tracing::warn!(
             server.label = owner.server,
             user = owner.user,
-            "The pins of an MCP server are full: further definitions count as changed"
+            "An MCP server has reached the maximum number of pins: further definitions count as \
+             changed"
         );
     }
     Ok(comparison.unaccepted_tools)

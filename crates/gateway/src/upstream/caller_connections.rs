@@ -255,8 +255,8 @@ impl CallerConnections {
             Some(credential) => {
                 self.remove(&mut self.users.lock(), user, Some(&credential.version));
                 act_without_credential(format!(
-                    "the credential of '{user}' was set for another URL; set it again with \
-                     `pillion servers credentials set`"
+                    "the credential of '{user}' was set for another URL; set the credential \
+                     again with `pillion servers credentials set`"
                 ))
             }
             None => {
@@ -277,7 +277,8 @@ impl CallerConnections {
         let unusable_error = || {
             let label = self.section.label();
             let message = format!(
-                "The credential of '{user}' cannot be used for MCP server '{label}': set it again"
+                "The credential of '{user}' cannot be used for MCP server '{label}': set the \
+                 credential again"
             );
             ToolFailure::new(ErrorCode::Denied, message)
         };

@@ -34,13 +34,13 @@ pub struct Registration {
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationError {
     /// The name is too short or too long.
-    #[error("The worker's name must have 1 to 100 characters, and has {length}")]
+    #[error("The worker's name must have 1 to 100 characters, but has {length}")]
     NameLength {
         /// The length of the name, in characters.
         length: usize,
     },
     /// The worker offers no tools or too many.
-    #[error("A worker must offer 1 to {MAX_TOOLS} tools, and offers {count}")]
+    #[error("A worker must offer 1 to {MAX_TOOLS} tools, but offers {count}")]
     ToolCount {
         /// The number of offered tools.
         count: usize,

@@ -86,8 +86,12 @@ impl WorkerTool {
         arguments: JsonObject,
         context: CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let stopped_failure =
-            || ToolFailure::new(ErrorCode::Unavailable, "The sidecar no longer runs workers");
+        let stopped_failure = || {
+            ToolFailure::new(
+                ErrorCode::Unavailable,
+                "The sidecar is stopping and runs no more calls",
+            )
+        };
         let workers = self
             .workers
             .get()

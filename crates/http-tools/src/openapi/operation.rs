@@ -198,7 +198,7 @@ impl<'a> Operation<'a> {
             for (index, parameter) in parameters.into_iter().flatten().enumerate() {
                 let parameter = document.resolve(parameter)?;
                 let key = parameter_key(parameter).ok_or_else(|| {
-                    format!("parameters[{index}] needs the texts 'name' and 'in'")
+                    format!("parameters[{index}] needs the strings 'name' and 'in'")
                 })?;
                 unique_parameters.retain(|(existing_key, _)| *existing_key != key);
                 unique_parameters.push((key, parameter));
@@ -249,14 +249,15 @@ impl OperationParts<'_> {
             "path" if style.is_none_or(|style| style == "simple") && content.is_none() => {
                 if argument != name {
                     return Err(format!(
-                        "the name of the path parameter '{name}' is not supported"
+                        "the path parameter '{name}' has the name of the argument for the \
+                         request body: rename the parameter"
                     ));
                 }
             }
             "path" => {
                 return Err(format!(
-                    "the path parameter '{name}' is not supported: it needs a 'schema', and no \
-                     style but 'simple'"
+                    "the path parameter '{name}' is not supported: a path parameter needs a \
+                     'schema', and its style must be 'simple'"
                 ));
             }
             "query" => self.query.push(QueryPart {

@@ -35,6 +35,7 @@ pub(super) fn find_target<'a>(root: &'a Value, reference: &str) -> Result<&'a Va
         ));
     };
     let pointer = percent_decode_str(fragment).decode_utf8_lossy();
-    root.pointer(&pointer)
-        .ok_or_else(|| format!("the reference '{reference}' points to nothing"))
+    root.pointer(&pointer).ok_or_else(|| {
+        format!("the reference '{reference}' points to a missing part of the document")
+    })
 }

@@ -10,7 +10,7 @@ pub enum ServerConfigError {
     )]
     Url,
     /// The configuration has neither a URL nor a command, or has both.
-    #[error("A server needs either a 'url' or a 'command'")]
+    #[error("A server needs exactly one of 'url' and 'command'")]
     Endpoint,
     /// A key that is valid only for a command, such as `env`, is used with a URL.
     #[error("'{key}' is only allowed with a 'command', not with a 'url'")]

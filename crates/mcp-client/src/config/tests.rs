@@ -141,7 +141,7 @@ fn e7_invalid_command_settings_are_rejected() {
 fn bad_values_are_rejected_by_name() {
     for (settings, part) in [
         (json!({"url": "not-a-url"}), "Invalid server URL"),
-        (json!({}), "either a 'url' or a 'command'"),
+        (json!({}), "exactly one of 'url' and 'command'"),
         (
             json!({"command": "server", "env": {"A": 1}}),
             "expected a string",
@@ -154,7 +154,7 @@ fn bad_values_are_rejected_by_name() {
     for (settings, part) in [
         (
             json!({"command": "server"}),
-            "either a 'url' or a 'command'",
+            "exactly one of 'url' and 'command'",
         ),
         (json!({"env": {}}), "'env' is only allowed with a 'command'"),
         (json!({"timeout_ms": 0}), "at least 1 ms"),

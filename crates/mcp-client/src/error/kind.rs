@@ -30,7 +30,7 @@ pub enum McpErrorKind {
     #[error("{}{}", root_cause(.0), format_origin_suffix(.0))]
     ConnectionFailed(#[source] reqwest::Error),
     /// The connection broke, or the response is not valid HTTP.
-    #[error("the connection broke: {}", root_cause(&**.0))]
+    #[error("the connection was lost: {}", root_cause(&**.0))]
     ConnectionBroken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The HTTP status is not 2xx.
     #[error("HTTP {status}")]
@@ -48,11 +48,14 @@ pub enum McpErrorKind {
     #[error("{0}")]
     Authorization(#[source] Arc<OAuthError>),
     /// The server redirects to another origin, or in a loop; the redirect is not followed.
-    #[error("the server redirects to another origin or too often, which is not followed")]
+    #[error(
+        "the server redirects to another origin or too many times: Pillion does not follow the \
+        redirect"
+    )]
     Redirect,
     /// The `endpoint` that an HTTP+SSE server announced is invalid, or has another origin than the
     /// event stream.
-    #[error("the server announced an SSE endpoint of another origin")]
+    #[error("the server announced an SSE endpoint that is invalid or has another origin")]
     ForeignEndpoint,
     /// The response is neither JSON nor an event stream.
     #[error("unexpected content type '{content_type}'")]
@@ -176,7 +179,7 @@ pub enum McpErrorKind {
         cause: Option<String>,
     },
     /// The server requests input, and the client has no handler for the input request.
-    #[error("the server asks for '{method}', which this client does not offer: {reason}")]
+    #[error("the server requests '{method}', which this client does not support: {reason}")]
     InputRequired {
         /// The method of the input request.
         method: String,

@@ -57,7 +57,7 @@ pub enum OAuthError {
         status: u16,
     },
     /// The address of the metadata redirects to another origin, or too often.
-    #[error("the address of the OAuth metadata redirects to another origin or too often")]
+    #[error("the URL of the OAuth metadata redirects to another origin or too many times")]
     MetadataRedirect,
     /// An endpoint in the metadata is invalid: not a URL, not `https` although the issuer is, or
     /// with a user or a fragment.
@@ -76,8 +76,8 @@ pub enum OAuthError {
     /// their issuer, so that a response from another server would not be noticed (RFC 9700 section
     /// 4.4).
     #[error(
-        "the authorization server '{issuer}' asks users at another origin without naming itself in \
-        its responses (RFC 9207): configure the 'issuer' if this is intended"
+        "the authorization endpoint of '{issuer}' has another origin, and the authorization server \
+        does not send 'iss' in responses (RFC 9207): configure 'issuer' if this is intended"
     )]
     ForeignAuthorizationEndpoint {
         /// The issuer identifier of the authorization server.
@@ -132,7 +132,10 @@ pub enum OAuthError {
     WrongState,
     /// The authorization response has another issuer, or lacks the issuer that the server announces
     /// (RFC 9207).
-    #[error("the authorization response comes from another issuer than the authorization server")]
+    #[error(
+        "the authorization response comes from an issuer other than the authorization server, or \
+        names no issuer"
+    )]
     WrongIssuer,
     /// The user or the authorization server denied the authorization.
     #[error("the authorization server denied the authorization: {error}")]
@@ -192,7 +195,10 @@ pub enum OAuthError {
     Panicked,
     /// The server publishes no authorization metadata, and client credentials are never sent to a
     /// guessed endpoint.
-    #[error("the server publishes no authorization metadata, so no client credentials are sent")]
+    #[error(
+        "the server publishes no authorization metadata: Pillion sends client credentials only to \
+        an endpoint from published metadata"
+    )]
     NoPublishedMetadata,
     /// The authorization timed out.
     #[error("the authorization timed out after {} s", timeout.as_secs())]

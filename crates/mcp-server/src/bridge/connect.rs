@@ -98,7 +98,7 @@ pub enum BridgeConnectError {
         status: StatusCode,
     },
     /// The connection broke before the sidecar accepted the upgrade.
-    #[error("the connection to the sidecar broke: {0}")]
+    #[error("the connection to the sidecar was lost: {0}")]
     Http(#[from] hyper::Error),
     /// The user or the channel cannot be sent in a header.
     #[error("the user or channel is not a valid HTTP header value: {0}")]

@@ -23,7 +23,7 @@ pub(super) fn reject_origin(headers: &HeaderMap) -> Option<Response> {
     (!is_local).then(|| {
         let origin = truncate_input(text);
         let reason =
-            format!("Requests from the origin '{origin}' are not allowed: it is not local");
+            format!("Requests from the origin '{origin}' are not allowed: the origin is not local");
         error_response_without_id(StatusCode::FORBIDDEN, INVALID_REQUEST, &reason)
     })
 }

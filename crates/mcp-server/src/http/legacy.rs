@@ -86,8 +86,8 @@ async fn post_without_session(exchange: &Exchange<'_>, inbound: Inbound) -> Resp
 
 fn missing_session_reason(subject: &str) -> String {
     format!(
-        "{subject} needs a session: send initialize, and repeat the header Mcp-Session-Id of its \
-         response"
+        "{subject} requires a session: send initialize, then send the header Mcp-Session-Id from \
+         the response to initialize"
     )
 }
 

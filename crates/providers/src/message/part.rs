@@ -86,7 +86,7 @@ fn parse_image<'a>(image: &Node<'a>) -> Result<Part<'a>, JsonFault> {
     let source = match parse_scheme(url).as_deref() {
         Some("https" | "http") => ImageSource::Url,
         Some("data") => parse_data_url(url)
-            .ok_or_else(|| url_node.invalid("must be a data URL of an image in base64"))?,
+            .ok_or_else(|| url_node.invalid("must be a base64 data URL of an image"))?,
         _ => return Err(url_node.invalid("must be a data, http or https URL")),
     };
     Ok(Part::Image(Image {

@@ -12,7 +12,7 @@ fn h1_invalid_messages_are_rejected_with_their_path() {
         ]}])
     };
     let invalid_data_url =
-        "messages[0].content[1].image_url.url must be a data URL of an image in base64";
+        "messages[0].content[1].image_url.url must be a base64 data URL of an image";
     let call = |call: Value| json!([{"role": "assistant", "tool_calls": [call]}]);
     for (messages, words) in [
         (json!([]), "messages is empty"),

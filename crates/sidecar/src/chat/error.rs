@@ -22,7 +22,7 @@ pub(crate) enum ChatRejection {
     )]
     UnknownChat { id: String },
     #[error(
-        "The stored chat '{}' cannot be read: another version of Pillion has stored the chat",
+        "Cannot read the stored chat '{}': an incompatible version of Pillion stored the chat",
         truncate_input(id)
     )]
     Unreadable { id: String },

@@ -275,8 +275,8 @@ impl Sockets {
             Err(error) => {
                 tracing::warn!(
                     %error,
-                    "Cannot record that this sidecar finishes its calls: if the new sidecar exits \
-                     early, no other sidecar can start before the calls have ended"
+                    "Cannot record that this sidecar is finishing its calls: if the new sidecar \
+                     exits early, no other sidecar can start before the calls have ended"
                 );
                 self.guard = Some(guard);
                 None

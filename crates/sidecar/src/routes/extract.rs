@@ -226,7 +226,7 @@ route_error! {
         TooManyValues(#[source] TooManyValues) => TOO_LARGE,
         #[error("The body did not arrive within {:.1}s", body_timeout.as_secs_f64())]
         TooSlow { body_timeout: Duration } => TIMEOUT,
-        #[error("The request body is incomplete: the connection broke")]
+        #[error("The request body is incomplete: the connection was closed")]
         Broken(#[source] BytesRejection) => INVALID_INPUT,
     }
 }

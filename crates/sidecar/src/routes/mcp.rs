@@ -124,7 +124,7 @@ pub(super) async fn stdio(
         };
         let serve_outcome = client.serve(BufReader::new(input), output, shutdown).await;
         if let Err(error) = serve_outcome {
-            tracing::debug!(%error, "The connection of an MCP client broke");
+            tracing::debug!(%error, "The connection of an MCP client failed");
         }
     });
     Ok(response)

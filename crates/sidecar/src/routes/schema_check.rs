@@ -37,7 +37,7 @@ route_error! {
     request_body(content = SchemaCheck, content_type = "application/json"),
     responses(
         (status = 200, description = "All schemas are valid"),
-        (status = 400, description = "A schema is invalid; `detail` has the tool, the place in the schema and the reason"),
+        (status = 400, description = "A schema is invalid; `detail` has the tool, the location in the schema and the reason"),
     )
 )]
 pub(super) async fn check(

@@ -179,8 +179,8 @@ impl Connection {
                 connection_metrics.count_rejected();
                 tracing::debug!(
                     ?peer,
-                    "Closed a TCP connection that has not authenticated: its time is over, or a \
-                    newer connection needed its slot"
+                    "Closed an unauthenticated TCP connection: the time limit has expired, or a \
+                    newer connection needed the slot"
                 );
                 return;
             }

@@ -35,7 +35,7 @@ pub enum ServerError {
     },
     /// The server is defined in the configuration file, so it cannot be changed through the REST
     /// API.
-    #[error("Server '{name}' is defined in the configuration file: change it there")]
+    #[error("Server '{name}' is defined in the configuration file: change the server in the file")]
     DefinedInFile {
         /// The name of the server.
         name: String,
@@ -47,7 +47,10 @@ pub enum ServerError {
     )]
     Program,
     /// The request names a local file, which only the operator may do.
-    #[error("'{key}' names a file on the sidecar's host, which only the operator may do")]
+    #[error(
+        "'{key}' names a file on the sidecar's host: only the operator can set this key, in the \
+         configuration file"
+    )]
     LocalFile {
         /// The key that names the file.
         key: &'static str,
@@ -86,8 +89,8 @@ pub enum ServerError {
     NoStore,
     /// The next key of the vault cannot be read.
     #[error(
-        "Cannot read the new key of the vault, which an interrupted rotation may have left: {0}. If \
-         the file has never contained a key, remove the file and rotate again"
+        "Cannot read the new key of the vault, which an interrupted rotation may have left: {0}. \
+         If the file has never contained a key, remove the file and rotate again"
     )]
     NextKey(#[source] MasterKeyError),
     /// The key of the vault is not in a file.

@@ -292,7 +292,11 @@ pub(crate) async fn recover(path: &Path, database: &Database, clock: &StoreClock
         if contents.damaged_line_count > 0 {
             spool_file.keep_as_damaged(path).map_err(to_store_error)?;
         } else if contents.has_unknown_records {
-            tracing::warn!("Kept a file of recorded calls that a newer version of Pillion wrote");
+            tracing::warn!(
+                path = %spool_file.path().display(),
+                "A file of recorded calls has records that only a newer version of Pillion can \
+                 read; keeping the file for that version"
+            );
         } else {
             spool_file.remove();
         }
@@ -417,7 +421,7 @@ fn log_late_records(late_record_count: usize) {
     if late_record_count > 0 {
         tracing::warn!(
             calls = late_record_count,
-            "Skipped records of calls that the database already has as ended"
+            "Skipped records of calls that had already ended according to the database"
         );
     }
 }

@@ -67,9 +67,9 @@ pub(super) fn save_tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
                 .await
                 .map_err(|error| store_failure(&error))?;
             let text = if is_new {
-                format!("{name} is at the table")
+                format!("Added the character {name}")
             } else {
-                format!("{name} has changed")
+                format!("Changed the character {name}")
             };
             let data = json!({"name": name, "is_new": is_new});
             Ok::<_, ToolFailure>(ToolOutput::text(text).with_data(data))

@@ -37,7 +37,7 @@ pub(super) fn tool(orchestrator: &Arc<Orchestrator>) -> Arc<dyn Tool> {
                         of the transcript are omitted"},
                     "visibility": {"type": "string", "enum": ["shadow", "public"], "description":
                         "public: an accepted narration is added to the transcript, if the operator \
-                        allows public actions. Default shadow"},
+                        allows public actions. Default: shadow"},
                 },
             },
         },

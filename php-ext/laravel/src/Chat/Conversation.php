@@ -304,7 +304,7 @@ final class Conversation
 
     private static function deniedResult(ToolCall $call): ToolResult
     {
-        $error = "The call to tool '$call->name' was denied: nobody allowed it in time";
+        $error = "The call to tool '$call->name' was denied: the conversation continued without an approval";
         return ToolResult::failure($error, 'denied', $call->id, $call->name);
     }
 }

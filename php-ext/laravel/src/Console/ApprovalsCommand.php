@@ -50,7 +50,7 @@ final class ApprovalsCommand extends Command
         try {
             $arguments = $this->readApprovedArguments();
             if ($arguments !== null && $action === 'deny') {
-                throw new InvalidInputException('--arguments is only for approve');
+                throw new InvalidInputException('--arguments can only be used with the action approve');
             }
             $approval = $action === 'approve' ? $approvals->approve($id, $approver, $arguments) : $approvals->deny($id, $approver);
         } catch (NotFoundException | InvalidInputException $exception) {

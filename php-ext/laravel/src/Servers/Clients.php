@@ -68,7 +68,7 @@ final class Clients
         $unknownNames = array_diff($this->hooks->serversWithTokens(), array_map('strval', array_keys(ConfigReader::readArray($this->config, 'servers'))));
         foreach ($unknownNames as $name) {
             if (NearestKey::find($name, [$server->name]) !== null) {
-                throw new InvalidInputException("authenticateUsing() names the server '$name', which pillion.servers lacks: did you mean '$server->name'?");
+                throw new InvalidInputException("authenticateUsing() names the server '$name', which is not in pillion.servers: did you mean '$server->name'?");
             }
         }
     }

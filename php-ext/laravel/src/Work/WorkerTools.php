@@ -52,7 +52,7 @@ final class WorkerTools
             'auto', 'never' => false,
             'trusted-only' => !in_array($tool->getName(), $rules['trusted_tools'], true),
             'always-ask', 'always', 'prompt' => true,
-            default => throw ConfigReader::invalid('approvals', "has the policy of {$tool->getName()}, which must be auto, always-ask or trusted-only", $policy),
+            default => throw ConfigReader::invalid('approvals', "must set the policy of {$tool->getName()} to auto, always-ask or trusted-only", $policy),
         };
     }
 

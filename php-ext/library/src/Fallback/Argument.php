@@ -66,7 +66,7 @@ final class Argument
         $duration = (float) $seconds;
         // The condition is negated so that it also rejects NAN.
         if (!($duration >= 0 && $duration <= self::MAX_SECONDS)) {
-            throw Failure::invalidInput("$name must be a number of seconds, not negative and at most " . self::MAX_SECONDS);
+            throw Failure::invalidInput("$name must be a number of seconds from 0 to " . self::MAX_SECONDS);
         }
         return $duration;
     }

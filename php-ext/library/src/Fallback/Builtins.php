@@ -116,9 +116,9 @@ final class Builtins
                 'roll_dice',
                 'Roll dice using standard notation (e.g., \'2d6\', \'1d20+5\', \'4d6kh3\').',
                 [
-                    ['name' => 'notation', 'type' => 'string', 'description' => 'Dice notation (e.g., \'2d6\', \'1d20+5\', \'3d6kh2\' for keep highest 2). Give this, \'formula\' or \'dice\'', 'required' => false],
-                    ['name' => 'formula', 'type' => 'string', 'description' => 'The same as \'notation\'', 'required' => false],
-                    ['name' => 'dice', 'type' => 'string', 'description' => 'The same as \'notation\'', 'required' => false],
+                    ['name' => 'notation', 'type' => 'string', 'description' => 'Dice notation (e.g., \'2d6\', \'1d20+5\', \'3d6kh2\' for keep highest 2). Pass only one of \'notation\', \'formula\' and \'dice\'', 'required' => false],
+                    ['name' => 'formula', 'type' => 'string', 'description' => 'Alias of \'notation\'', 'required' => false],
+                    ['name' => 'dice', 'type' => 'string', 'description' => 'Alias of \'notation\'', 'required' => false],
                     ['name' => 'advantage', 'type' => 'boolean', 'description' => 'Roll a single d20 twice and keep the higher', 'required' => false],
                     ['name' => 'disadvantage', 'type' => 'boolean', 'description' => 'Roll a single d20 twice and keep the lower', 'required' => false],
                     ['name' => 'seed', 'type' => 'integer', 'description' => 'Equal seeds give equal rolls', 'required' => false],

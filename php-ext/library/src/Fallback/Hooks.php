@@ -31,7 +31,7 @@ final class Hooks
     {
         self::requireMethods($cache, 'cache', ['get', 'set', 'delete']);
         if ($ttl < 0) {
-            throw Failure::invalidInput('$ttl must not be negative');
+            throw Failure::invalidInput('$ttl must be a non-negative number of seconds');
         }
         Argument::checkTexts([3 => $tenant]);
         [$this->cache, $this->cacheTtl, $this->cacheTenant] = [$cache, $ttl, $tenant];
@@ -102,7 +102,7 @@ final class Hooks
         try {
             return $operation();
         } catch (\Exception $exception) {
-            $this->log('warning', 'The cache of tool lists failed', ['error' => $exception->getMessage()]);
+            $this->log('warning', 'The cache of MCP tool lists failed', ['error' => $exception->getMessage()]);
             return null;
         }
     }

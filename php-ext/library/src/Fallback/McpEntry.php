@@ -36,14 +36,14 @@ final class McpEntry
     ): McpServer {
         $settings = is_string($server) ? ['url' => $server] : $server;
         foreach (array_keys(array_intersect_key($settings, $options)) as $name) {
-            throw Failure::invalidInput("The option '$name' is set twice: with the server and in the options");
+            throw Failure::invalidInput("The option '$name' is set twice: in \$server and in \$options");
         }
         $settings += $options;
         $clientOptions = array_intersect_key($settings, array_flip(self::CLIENT_OPTIONS));
         $command = is_array($clientOptions['command'] ?? null) ? $clientOptions['command'][0] ?? null : $clientOptions['command'] ?? null;
         $url = $clientOptions['url'] ?? (is_string($command) ? 'stdio:' . basename($command) : null);
         if (!is_string($url) || isset($clientOptions['url'], $clientOptions['command'])) {
-            throw Failure::invalidInput("A server needs either a 'url' or a 'command'");
+            throw Failure::invalidInput("A server needs exactly one of 'url' and 'command'");
         }
         if (($clientOptions['roots'] ?? []) !== []) {
             throw Failure::unavailable('The sidecar does not support roots: install the extension ext-pillion');

@@ -273,8 +273,9 @@ final class McpServer
     {
         if ($this->hasCredentials) {
             throw Failure::unavailable(
-                "The sidecar connects to {$this->displayUrl} with the credentials of its own configuration, not with those of PHP code:"
-                . ' remove them here, or install the extension ext-pillion',
+                "The sidecar connects to {$this->displayUrl} with the credentials in the sidecar's configuration,"
+                . ' not with credentials from PHP code: remove the credentials from the PHP code,'
+                . ' or install the extension ext-pillion',
             );
         }
         $socket = SocketPath::default();

@@ -67,7 +67,7 @@ final class ResultContent
             if ($mediaType !== null && $base64 !== null) {
                 $data = base64_decode(preg_replace('/\s+/', '', $base64), true);
                 $images[] = $data === false
-                    ? throw Failure::transport("Content block $index holds no valid base64")
+                    ? throw Failure::transport("Content block $index does not contain valid base64")
                     : ['mime_type' => $mediaType, 'data' => $data];
             }
         }

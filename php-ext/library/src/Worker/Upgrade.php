@@ -52,7 +52,7 @@ final class Upgrade
             return [$status, $headers, self::readBody($connection, $headers)];
         }
         if (strcasecmp($headers['upgrade'] ?? '', $protocol) !== 0) {
-            throw Failure::transport("The sidecar switched to another protocol than $protocol");
+            throw Failure::transport("The sidecar switched to a protocol other than $protocol");
         }
         return [$status, $headers, ''];
     }

@@ -149,7 +149,7 @@ final class WorkerSession
         $name = $params->name ?? null;
         $arguments = $params->arguments ?? new \stdClass();
         if (!(is_int($id) || is_string($id)) || !is_string($name) || !($arguments instanceof \stdClass)) {
-            throw Failure::transport('The sidecar sent a call without an id, a name, or a map of arguments');
+            throw Failure::transport('The sidecar sent a call without an id, a name, or an object of arguments');
         }
         $metadata = $params->_meta->pillion ?? null;
         $readText = static fn (string $key): ?string => is_string($metadata->$key ?? null) ? $metadata->$key : null;

@@ -59,8 +59,8 @@ pub(super) fn create_service_tools(services: &Zval) -> Result<Vec<Arc<dyn Tool>>
     let service_settings = match to_value_as("argument $services", services)? {
         Value::Object(service_settings) => service_settings,
         Value::Array(list) if !list.is_empty() => {
-            let message = "$services must have the names of services as keys, and their settings, \
-                which may be empty, as values";
+            let message = "$services must be an array with service names as keys and arrays of \
+                settings as values";
             return Err(exception::invalid_input(message));
         }
         _ => return Ok(Vec::new()),
@@ -184,7 +184,10 @@ impl SettingsReader<'_> {
                 engine: cx.ok_or_else(|| {
                     self.setting_error(
                         "cx",
-                        &format!("set cx, or the environment variable {cx_variable}"),
+                        &format!(
+                            "set cx (the ID of the search engine) or the environment variable \
+                             {cx_variable}"
+                        ),
                     )
                 })?,
             }),

@@ -125,7 +125,7 @@ impl ServerLink {
     fn open_unauthorized_connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>> {
         if !self.has_user_tokens() {
             return Err(exception::invalid_input(
-                "The server is not configured for an authorization: set the option 'oauth'",
+                "The server is not configured for OAuth authorization: set the option 'oauth'",
             ));
         }
         if hooks.get(TOKEN_STORE).is_none() {

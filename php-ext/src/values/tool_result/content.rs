@@ -131,7 +131,9 @@ pub(super) fn images(call: &mut MethodCall<'_>) -> Outcome {
             continue;
         };
         let bytes = data.str().and_then(decode_base64).ok_or_else(|| {
-            exception::transport_failure(format!("Content block {index} holds no valid base64"))
+            exception::transport_failure(format!(
+                "Content block {index} does not contain valid base64"
+            ))
         })?;
         // The string is created in a guard, so that `bytes` is not leaked if memory is exhausted
         // and PHP's engine bails out.

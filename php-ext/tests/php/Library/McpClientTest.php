@@ -209,8 +209,8 @@ final class McpClientTest extends TestCase
         yield 'unknown' => [fn (McpClient $client) => $client->callTool('x', [], ['timout' => 5]), "Unknown option 'timout'"];
         yield 'a type' => [fn (McpClient $client) => $client->callTool('x', [], ['timeout' => 'soon']), "The option 'timeout' must be a number of seconds, string given"];
         yield 'no call' => [fn (McpClient $client) => $client->callTools([5]), 'A call must be a Pillion\ToolCall or an array'];
-        yield 'no server' => [fn () => new McpClient([]), "either a 'url' or a 'command'"];
-        yield 'both' => [fn () => new McpClient(['url' => 'http://localhost/', 'command' => 'x']), "either a 'url' or a 'command'"];
+        yield 'no server' => [fn () => new McpClient([]), "exactly one of 'url' and 'command'"];
+        yield 'both' => [fn () => new McpClient(['url' => 'http://localhost/', 'command' => 'x']), "exactly one of 'url' and 'command'"];
         yield 'no logger' => [fn (McpClient $client) => $client->setLogger(new \stdClass()), '$logger must have the method log(), and stdClass has none'];
     }
 

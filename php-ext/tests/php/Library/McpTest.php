@@ -106,7 +106,7 @@ final class McpTest extends TestCase
         foreach ($made as $client) {
             self::assertFalse($client->isAvailable());
             $e = Expect::exception(UnavailableException::class, fn () => $client->callTool('roll', ['dice' => '1d20']));
-            self::assertStringContainsString('with the credentials of its own configuration', $e->getMessage());
+            self::assertStringContainsString('with the credentials in the sidecar\'s configuration', $e->getMessage());
             self::assertStringNotContainsString('hush', (string) $e);
         }
     }

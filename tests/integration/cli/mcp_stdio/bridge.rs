@@ -132,7 +132,7 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     let failed = client.response_to(id);
     assert_json!(failed["error"]["code"], -32000);
     let reported = failed["error"]["message"].text();
-    assert_starts_with!(reported, "The sidecar stopped before its response");
+    assert_starts_with!(reported, "The sidecar stopped before sending a response");
     // The request is sent while no sidecar runs; the next sidecar answers in the same session.
     let id = client.send_request("tools/list", &json!({}));
     let daemon = daemon.again();
@@ -271,7 +271,10 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
         assert_contains!(reported, "Permission denied");
         reported
     };
-    assert_contains!(status(), "a directory of the path lets only its owner");
+    assert_contains!(
+        status(),
+        "a directory on the path does not give this user search"
+    );
     open_to_everybody(daemon.directory());
     open_to_everybody(daemon.socket.parent().unwrap());
     assert_contains!(status(), "socket.group");

@@ -72,7 +72,7 @@ fn what_needs_a_session_is_refused_with_the_reason() {
             let error = &reply.json()["error"];
             assert_json!(error["code"], -32000);
             let reason = error["message"].text();
-            assert_contains!(reason, "needs a session", "Mcp-Session-Id");
+            assert_contains!(reason, "requires a session", "Mcp-Session-Id");
         }
         let headers = format!("{ACCEPT}mcp-protocol-version: {version}\r\n");
         for method in ["GET", "DELETE"] {

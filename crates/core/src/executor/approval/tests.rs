@@ -587,10 +587,15 @@ async fn g3_a_call_runs_with_the_arguments_of_the_approver_if_they_are_valid() {
     assert_eq!(result.result, json!({"what": "y"}));
     assert_eq!(result.metadata["approved_arguments"], json!({"what": "y"}));
     assert_eq!(result.to_message().matches("Note: ").count(), 1);
-    assert!(result.content().ends_with(r#"It ran with: {"what":"y"}"#));
+    assert!(
+        result
+            .content()
+            .ends_with(r#"The call ran with: {"what":"y"}"#)
+    );
     assert_eq!(*edits.1.lock(), [json!({"what": "y"}).as_object().cloned()]);
     // Defaults are filled in, and a call with invalid arguments does not run.
-    let invalid = "The arguments of the approver: Invalid type for what: expected string";
+    let invalid =
+        "The arguments from the approver were rejected: Invalid type for what: expected string";
     for (edited, outcome) in [
         (json!({}), Ok(json!({"what": "all"}))),
         (json!({"what": 7}), Err(invalid)),

@@ -62,7 +62,7 @@ impl PageFindings {
         }
         if self.has_unexpected_form {
             warn(format_args!(
-                "does not list {kind}s as `{}`: [...], but in another form, which Pillion reads",
+                "lists {kind}s in another form than `{}`: [...]; Pillion reads the list anyway",
                 list.key
             ));
         }

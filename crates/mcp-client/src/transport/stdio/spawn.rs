@@ -51,7 +51,8 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedS
             tracing::warn!(
                 %error,
                 shell = %shell.display(),
-                "Child processes of an MCP server may outlive Pillion if Pillion is killed"
+                "Cannot start the supervisor of an MCP server: child processes of the server may \
+                outlive Pillion if Pillion is killed"
             );
             None
         }

@@ -49,7 +49,10 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
         Err(response) => return response,
     };
     if session.version != ProtocolVersion::V2025_03_26 {
-        let reason = format!("The protocol version {} has no batches", session.version);
+        let reason = format!(
+            "The protocol version {} does not support batches",
+            session.version
+        );
         return error_response_without_id(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
     }
     if messages.is_empty() || messages.len() > MAX_BATCH_MESSAGES {

@@ -11,8 +11,9 @@ route_error! {
     /// The request has a field that is not forwarded to the model's provider.
     #[derive(Debug, thiserror::Error)]
     #[error(
-        "The parameter '{0}' is not forwarded to the model's provider, which might run tools because \
-         of it: omit it, or list it in extra_parameters of the provider's [[providers]] entry"
+        "The parameter '{0}' is not forwarded to the model's provider, because it might make the \
+         provider run tools: omit the parameter, or list it in extra_parameters of the provider's \
+         [[providers]] entry"
     )]
     struct UnknownParameter(String) => INVALID_INPUT
 }

@@ -155,7 +155,7 @@ pub(in crate::routes) async fn patch(
     params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The server", body = ServerResponse),
-        (status = 403, description = "The server uses the stdio transport, which is not allowed here"),
+        (status = 403, description = "The server uses the stdio transport, which the REST API does not allow"),
         (status = 404, description = "Server not found"),
         (status = 409, description = "The server is defined in the configuration file"),
         (status = 503, description = "The store is not writable"),

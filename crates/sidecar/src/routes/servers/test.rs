@@ -22,7 +22,7 @@ use crate::servers::ServerInput;
     responses(
         (status = 200, description = "The outcome of the test", body = ServerTrial),
         (status = 400, description = "A setting of the server is invalid"),
-        (status = 403, description = "The server uses the stdio transport, which is not allowed here"),
+        (status = 403, description = "The server uses the stdio transport, which the REST API does not allow"),
         (status = 503, description = "The sidecar has no store"),
     )
 )]

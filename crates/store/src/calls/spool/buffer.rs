@@ -125,7 +125,8 @@ impl SpoolBuffer {
         {
             tracing::debug!(
                 %error,
-                "Cannot write the end of a call to the file of recorded calls: keeping it in memory"
+                "Cannot write the end of a call to the file of recorded calls: keeping the record \
+                 in memory"
             );
         }
         self.buffer_record(call, line.len());

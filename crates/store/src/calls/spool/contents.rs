@@ -58,15 +58,15 @@ impl SpoolContents {
         if self.damaged_line_count > 0 {
             tracing::error!(
                 path = %path.display(), lines = self.damaged_line_count, calls = ?call_ids,
-                "A file of recorded calls is damaged: these records are lost, and a call that ended \
-                with such a record is shown as interrupted. Kept a copy of the file"
+                "A file of recorded calls is damaged: the damaged records are lost, and a call \
+                whose end is in such a record is shown as interrupted. Kept a copy of the file"
             );
         }
         if self.is_last_line_incomplete {
             tracing::warn!(
                 path = %path.display(), calls = ?call_ids,
                 "The last record of a file of recorded calls is incomplete. The record was not \
-                acknowledged, unless the file was cut afterwards"
+                acknowledged, unless the file was truncated afterwards"
             );
         }
     }
@@ -74,8 +74,8 @@ impl SpoolContents {
     /// Returns an error message that names the damage and the required action.
     pub(super) fn describe_damage(&self, path: &Path) -> String {
         format!(
-            "the file '{}' has {} damaged records of calls ({}); remove the file once you have \
-            looked at it",
+            "the file '{}' has {} damaged records of calls ({}); inspect the file, then remove \
+            the file",
             path.display(),
             self.count_unreadable(),
             self.list_named_call_ids().join(", ")

@@ -153,7 +153,7 @@ final class Signature
         }
         $extraKeywords = $parameterAttribute?->schema ?? [];
         if ($extraKeywords !== [] && array_is_list($extraKeywords)) {
-            throw $rejection('has a schema that is not a map');
+            throw $rejection('has a schema that is not an array with string keys');
         }
         $schema = array_replace($schema, Json::toArrays(Json::toTree($extraKeywords)));
         if ($parameter->isOptional() && $parameter->isDefaultValueAvailable()) {

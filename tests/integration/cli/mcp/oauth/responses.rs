@@ -93,7 +93,7 @@ async fn the_browser_page_shows_the_outcome_and_no_part_of_the_response() {
 async fn a_response_with_another_state_or_issuer_is_refused() {
     for (name, value, expected) in [
         ("state", "forged", "belongs to another request"),
-        ("iss", "https://evil.example", "comes from another issuer"),
+        ("iss", "https://evil.example", "an issuer other than"),
     ] {
         let server = FakeOAuth::start(OAuthRules::default());
         let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
