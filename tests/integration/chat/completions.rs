@@ -375,7 +375,7 @@ async fn h4_the_limits_apply_to_the_clients_tools() {
     let reply = complete(&daemon, "", &own_tool(json!({ "messages": long })));
     assert_eq!(reply.status, 429, "{reply:?}");
     let message = reply.json()["error"]["message"].to_string();
-    assert_contains!(message, "limit is 2000 tokens");
+    assert_contains!(message, "limit of 2000 tokens");
     assert_eq!(llm.bodies().len(), 2);
 }
 
