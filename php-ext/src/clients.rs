@@ -1,4 +1,5 @@
-//! The PHP classes of MCP clients, and of the calls and streams of these clients.
+//! The PHP classes of MCP clients (`McpClient` and `MCPSSEClient`), and the classes `ToolStream`
+//! and `CancellationToken` for calls of the clients.
 
 pub mod cancellation_token;
 pub mod client_hooks;

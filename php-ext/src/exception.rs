@@ -245,8 +245,8 @@ pub fn for_client_error(error: &ClientError) -> Failure {
     }
 }
 
-/// Returns the error code with this name; `None` for a name that the engine does not know, which
-/// PHP code may use.
+/// Returns the error code with this name; `None` for an error code of the application, which the
+/// engine does not define.
 pub fn parse_error_code(name: &str) -> Option<ErrorCode> {
     serde_json::from_value(Value::String(name.to_owned())).ok()
 }

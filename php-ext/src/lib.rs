@@ -12,8 +12,8 @@
 //! - `duration`, `model` and `context` read arguments that several classes have.
 //! - `signature` derives a tool's definition from PHP code.
 //! - `values` has the classes of calls, results, definitions and events.
-//! - `runtime` owns the tokio runtime of the process. `wait` lets a PHP thread wait for it without
-//!   blocking signals, timeouts and callbacks.
+//! - `runtime` owns the tokio runtime of the process. `wait` lets a PHP thread wait for work on the
+//!   runtime without blocking signals, timeouts and callbacks.
 //! - `mcp` has the connections to MCP servers, `mcp_server` their tools, and `clients` the classes
 //!   of MCP clients.
 //! - `tools` has the classes of tools and the state of a registry, and `execution` runs calls.

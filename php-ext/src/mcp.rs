@@ -3,8 +3,9 @@
 //! A PHP object has a `ServerLink` to its server. The connection behind the link belongs to the
 //! process, and objects with the same configuration share it. The PHP values (callbacks, a logger)
 //! belong to the object and are stored in its `HiddenValue`, which the garbage collector can
-//! traverse. The `MessageRouter` of a connection passes the server's requests to the objects: it
-//! lists the waiting PHP threads, and holds the requests until one of these threads takes them.
+//! traverse. The `MessageRouter` of a connection passes the server's requests to the objects: the
+//! router lists the waiting PHP threads, and holds each request until a waiting thread takes the
+//! request.
 
 mod connection;
 mod credentials;

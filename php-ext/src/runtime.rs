@@ -76,11 +76,11 @@ pub fn engine() -> Result<Arc<Engine>> {
     with_process(|process_state| Arc::clone(&process_state.engine))
 }
 
-/// Returns the language model with this identity, or creates it. The model's connections stay open
-/// from one request to the next.
+/// Returns the language model with this identity; creates the model on first use. The model's
+/// connections stay open from one request to the next.
 ///
 /// # Errors
-/// The failure of `create`, or a failure of [`engine`].
+/// An `UnavailableException` if the system cannot create threads, or the error of `create`.
 pub fn language_model(
     identity: &str,
     create: impl FnOnce() -> Result<HttpModel>,
@@ -131,8 +131,8 @@ fn finish_cleanup(engine: &Arc<Engine>) {
     }
 }
 
-/// Returns the client of the sidecar at `path`, with its kept-alive connections. A fork needs no
-/// special handling, because the client detects it.
+/// Returns the client of the sidecar at `path`, with its persistent connections. Forks need no
+/// special handling, because the client detects them.
 pub fn sidecar_client(path: &Path, timeout: Duration) -> Arc<Client> {
     type ClientKey = (PathBuf, Duration, Option<u64>);
     static SIDECAR_CLIENTS: Mutex<LruCache<ClientKey, Arc<Client>>> = Mutex::new(LruCache::new(8));

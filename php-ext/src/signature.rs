@@ -32,7 +32,7 @@ pub type Binding = Vec<(String, Option<String>)>;
 pub struct Signature {
     /// The definition of the tool for the model.
     pub definition: ToolDefinition,
-    /// The parameters of the PHP code, and the conversion of arguments to them.
+    /// The parameters of the PHP code, each with the conversion of its argument.
     pub binding: Binding,
 }
 

@@ -140,7 +140,7 @@ impl Tool for GetWeather {
         &self.definition
     }
 
-    /// Returns `false` while no service is configured.
+    /// Returns whether a weather service is configured.
     fn is_offered(&self) -> bool {
         !matches!(self.source, WeatherSource::NotConfigured)
     }

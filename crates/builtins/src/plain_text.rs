@@ -97,8 +97,8 @@ fn find_markup_length(text: &str) -> Option<usize> {
     Some(find_closing_tag(text, end, &name).unwrap_or(text.len()))
 }
 
-/// Returns the position at which an element is closed, searching from `start`. Does not read beyond
-/// that position.
+/// Returns the byte index at which an element is closed, searching from `start`. Does not read
+/// beyond that index.
 fn find_closing_tag(text: &str, start: usize, name: &str) -> Option<usize> {
     let mut closing_tags = text[start..].match_indices("</");
     let is_closing = |offset: &usize| {
@@ -128,7 +128,7 @@ fn normalize_spaces(text: &str) -> String {
 }
 
 /// Returns whether a character is a control character, changes the text direction or is hidden.
-/// Joiners are kept, because some scripts need them.
+/// Returns `false` for joiners, because some scripts need them.
 fn is_invisible(char: char) -> bool {
     char.is_control()
         || pillion_core::is_bidi_control(char)

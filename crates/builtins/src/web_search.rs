@@ -140,7 +140,7 @@ impl Tool for WebSearch {
         &self.definition
     }
 
-    /// Returns `false` while no service is configured.
+    /// Returns whether a search service is configured.
     fn is_offered(&self) -> bool {
         self.source.is_some()
     }

@@ -345,7 +345,8 @@ fn may_call_tools(turn: &ModelTurn<'_>) -> bool {
     extra.contains_key("mcp_servers") || tools.any(|tool| tool["type"] == "mcp")
 }
 
-/// Returns the URL of a path below `base`. Both may have a query; the result has both queries.
+/// Returns the URL of a path below `base`. `base` and `path_and_query` may each have a query; the
+/// URL has both queries.
 fn join_url(base: &Url, path_and_query: &str) -> Url {
     let (path, query) = path_and_query
         .split_once('?')

@@ -21,8 +21,8 @@ pub struct ChatLimits {
     /// result. Default 32.
     pub max_calls_per_response: usize,
     /// Maximum number of input and output tokens of the whole chat. A request that could exceed the
-    /// limit is not sent. The cost of a response that broke off, timed out or could not be read is
-    /// estimated. `None`, the default, means no limit.
+    /// limit is not sent. The cost of a response that ended early, timed out or could not be read
+    /// is estimated. `None`, the default, means no limit.
     pub max_total_tokens: Option<u64>,
     /// The size of the model's context, in tokens. The oldest tool results are omitted from a
     /// longer conversation. With `None`, the default, only the provider checks the length.

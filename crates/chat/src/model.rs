@@ -18,7 +18,8 @@ pub trait LanguageModel: Send + Sync {
     /// `tool_calls` and messages of role `tool` from earlier turns.
     ///
     /// # Errors
-    /// [`Rejected`](crate::ModelErrorKind::Rejected), with the position of the invalid message.
+    /// [`Rejected`](crate::ModelErrorKind::Rejected), with the path of the invalid part, such as
+    /// `messages[3].content[0]`.
     fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
 
     /// Sends one turn to the model and returns the complete response. If the turn requests

@@ -55,7 +55,8 @@ pub(crate) enum ArgumentsError {
 }
 
 impl CommandArguments {
-    /// Parses the words of the command line; `-` reads standard input, and `@FILE` reads a file.
+    /// Parses the arguments of a call from the command line; `-` means standard input, and `@FILE`
+    /// means the content of a file.
     pub(super) fn read(words: Vec<String>) -> Result<Self, ArgumentsError> {
         let first_word = words.first().map(String::as_str).unwrap_or_default();
         let text = if first_word == "-" {

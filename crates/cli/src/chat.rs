@@ -54,7 +54,7 @@ struct ChatSession<'a> {
     client: &'a Client,
     caller: Caller,
     headers: Vec<(&'static str, String)>,
-    /// The request that begins a new chat. Later requests omit its settings.
+    /// The request that begins a new chat. Later requests omit the settings of the chat.
     first_request: ChatRequest,
     /// The chat's ID; `None` before the first message.
     id: Option<String>,

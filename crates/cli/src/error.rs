@@ -110,7 +110,7 @@ impl CliError {
             Self::Config(_) | Self::Usage(_) | Self::Arguments(_) => true,
             Self::Input(error) => matches!(error, InputError::TooLarge),
             Self::Bridge(error) => error.is_bad_request(),
-            // The cause of both errors is in the configuration: access rules that cannot be
+            // `Access` and `Servers` are errors in the configuration: access rules that cannot be
             // applied, or a vault that cannot be opened.
             Self::Daemon(error) => {
                 matches!(error, DaemonError::Access(_) | DaemonError::Servers(_))

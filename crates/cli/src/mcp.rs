@@ -1,4 +1,4 @@
-//! `pillion mcp`: a command line client for any MCP server.
+//! `pillion mcp`: a command-line client for any MCP server.
 
 mod authorization;
 mod call;

@@ -152,8 +152,8 @@ impl RunningSidecar {
     }
 }
 
-/// Returns whether the store has this ID. Returns `true` for a store that cannot be
-/// read.
+/// Returns `false` only if the store does not exist, or has no ID or an ID other than `id`. Returns
+/// `true` if the store cannot be read.
 async fn may_have_id(options: &StoreOptions, id: &str) -> bool {
     let store = match SqlStore::open_existing(options).await {
         Ok(store) => store,
@@ -164,8 +164,8 @@ async fn may_have_id(options: &StoreOptions, id: &str) -> bool {
     stored_id.map_or(true, |stored_id| stored_id.as_deref() == Some(id))
 }
 
-/// Fails if another user owns the store's file, because the sidecar could not access files that
-/// this user creates.
+/// Fails if another user owns the store's file, because the sidecar could not access files that the
+/// current user creates.
 pub(super) fn check_owner(path: &Path) -> Result<(), OperatorError> {
     let checked_path = match path.parent() {
         _ if path.exists() => path,

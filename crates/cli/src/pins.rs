@@ -122,8 +122,8 @@ fn format_pin_row(pin: &PinEntry) -> [String; 6] {
     ]
 }
 
-/// Returns the changes of a definition, one path after the other, with invisible characters
-/// escaped.
+/// Returns the changes of a definition as text, with invisible characters escaped. Each change
+/// begins with the path of the changed JSON value.
 fn format_difference(response: &PinResponse) -> String {
     let pin = &response.pin;
     let Some(pending_hash) = &pin.pending_hash else {

@@ -96,8 +96,8 @@ struct ServersContext {
 
 impl RunCommand<()> for ServersCommand {
     fn run(self, (): &()) -> CommandResult {
-        // The timeout is long: a change may wait for the discovery of servers, and a test may wait
-        // for a slow server.
+        // The timeout is long, because a change may wait for server discovery, and `servers test`
+        // may wait for a slow server.
         let timeout = Duration::from_secs(330);
         self.command.run(&ServersContext {
             client: self.socket.create_client(timeout),

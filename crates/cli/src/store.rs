@@ -135,9 +135,9 @@ impl RunCommand<StoreOptions> for MigrateStore {
     }
 }
 
-/// Fails if another user owns the store, because the sidecar could not access files that this user
-/// creates. Succeeds if the store does not exist; a command that needs an existing store then fails
-/// later, without creating files.
+/// Fails if another user owns the store, because the sidecar could not access files that the
+/// current user creates. Succeeds if the store does not exist; a command that needs an existing
+/// store then fails later, without creating files.
 fn check_owner_if_exists(options: &StoreOptions) -> Result<(), OperatorError> {
     match &options.location {
         StoreLocation::File(path) if path.exists() => check_owner(path),

@@ -74,9 +74,9 @@ impl StatusSample {
         Ok(Self { taken_at, status })
     }
 
-    /// Returns the rate of finished calls per second of each tool. If the sidecar was restarted
-    /// between the two statuses, the counters of the earlier status are ignored, because the
-    /// counters start again at zero.
+    /// Returns each tool's rate of finished calls per second since `previous`. If the sidecar was
+    /// restarted since then, the counters of `previous` are ignored, because the counters of a new
+    /// process start at zero.
     fn compute_call_rates(&self, previous: &Self) -> Vec<f64> {
         let is_same_process = previous.status.pid == self.status.pid;
         let previous_call_counts: HashMap<_, _> = previous

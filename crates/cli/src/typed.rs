@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// The JSON types and their descriptions, in the order of error messages.
+/// The JSON types and their descriptions, in the order in which error messages list the types.
 const JSON_TYPES: [(&str, &str); 7] = [
     ("integer", "an integer"),
     ("number", "a number"),
@@ -19,7 +19,7 @@ const JSON_TYPES: [(&str, &str); 7] = [
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SchemaTypes([bool; JSON_TYPES.len()]);
 
-/// Maximum nesting depth of references and alternatives that are followed in a schema.
+/// Maximum nesting depth of `$ref`, `anyOf`, `oneOf` and `allOf` that are followed in a schema.
 const MAX_DEPTH: usize = 8;
 
 /// Maximum number of subschemas that are read, because a recursive schema could have any number.
@@ -52,7 +52,8 @@ pub(super) fn to_text(value: &Value) -> String {
 }
 
 impl SchemaTypes {
-    /// Returns the types of a schema, including those of its alternatives and references.
+    /// Returns the types of a schema, including the types of its `anyOf`, `oneOf` and `allOf`
+    /// subschemas and of the schemas that `$ref` refers to.
     pub(super) fn from_schema(schema: &Value, root: &Value) -> Self {
         let mut types = Self::default();
         types.add_types(schema, root, MAX_DEPTH, &mut { MAX_SUBSCHEMAS });

@@ -119,8 +119,12 @@ impl Client {
     ) -> Result<(u16, Vec<u8>), ClientError> {
         let mut response = self.send(method, target, body, caller)?;
         let limit = self.settings.max_response_bytes;
-        let body = response.body_mut().with_config().limit(limit).read_to_vec();
-        let body = body.map_err(|error| self.settings.translate(error))?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(limit)
+            .read_to_vec()
+            .map_err(|error| self.settings.translate(error))?;
         Ok((response.status().as_u16(), body))
     }
 

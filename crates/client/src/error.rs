@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pillion_wire::Failure;
 
-/// The error of a request to the sidecar. A failed tool is not an error of the request: its result
-/// contains the failure.
+/// The error of a request to the sidecar. A failed tool call is not an error of the request: the
+/// result of the call contains the failure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -35,7 +35,7 @@ pub enum ClientError {
         /// The timeout of the call, which has passed.
         timeout: Duration,
     },
-    /// The deadline passed while one or more tools ran. The tools may still run.
+    /// The deadline passed while one or more tools ran. The tools may still be running.
     #[error("{tools} returned no result within {:.1}s", timeout.as_secs_f64())]
     ToolTimeout {
         /// The tools that ran, formatted for the message, such as `Tool 'slow'`.

@@ -13,8 +13,8 @@ pub const SOCKET_VARIABLE: &str = "PILLION_SOCKET";
 /// 3. `$XDG_RUNTIME_DIR/pillion/pillion.sock`,
 /// 4. `/run/pillion/pillion.sock`.
 ///
-/// Root comes before `$XDG_RUNTIME_DIR` because a root shell has this variable and a service of
-/// root does not, but both must find the same socket.
+/// For root, `$XDG_RUNTIME_DIR` is ignored, because a root shell has this variable and a service
+/// that runs as root does not, but the shell and the service must find the same socket.
 #[must_use]
 pub fn default_socket_path() -> PathBuf {
     resolve_path(

@@ -12,8 +12,9 @@ use super::{McpServerSection, ToolSection, millis};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsSection {
-    /// The policy for tools for which neither the tool nor its server has a policy: `auto`,
-    /// `always-ask` or `trusted-only`; see [Approvals](../how-to/approvals.md).
+    /// The approval policy of a tool if neither the settings of the tool nor those of its server
+    /// name a policy: `auto`, `always-ask` or `trusted-only`; see
+    /// [Approvals](../how-to/approvals.md).
     #[cfg_attr(test, schemars(with = "String"))]
     pub policy: ApprovalPolicy,
     /// The tools that need no approval under `trusted-only`.
@@ -28,12 +29,13 @@ pub struct ApprovalsSection {
     #[serde(rename = "max_wait_ms", deserialize_with = "millis::read_any")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub max_wait: Duration,
-    /// Maximum number of calls that wait for a decision. A user's call is rejected if the user
-    /// already has at least as many waiting calls as this maximum leaves free for all users.
+    /// Maximum number of calls that wait for a decision, over all users. A further call of a user
+    /// is rejected if the user already has at least as many waiting calls as there are free slots
+    /// (this maximum minus the waiting calls of all users).
     pub max_pending: NonZeroU64,
     /// Maximum number of requests of one principal (a token, or a user of this host) that block
     /// until their call is decided, including requests of MCP clients that ask their user. Further
-    /// calls end as `approval_required` at once.
+    /// calls fail immediately with the error code `approval_required`.
     pub max_waiting: NonZeroUsize,
     /// Which MCP clients with elicitation support ask their user for the decision: `deciders`
     /// (clients that may also decide through the REST API), `all` or `none`.

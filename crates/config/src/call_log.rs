@@ -34,7 +34,7 @@ impl Default for CallLogSection {
 }
 
 impl CallLogSection {
-    /// Returns the limits up to which the store keeps recorded calls.
+    /// Returns the retention limits of the call log.
     pub fn retention(&self) -> Retention {
         let day = Duration::from_secs(24 * 60 * 60);
         Retention {

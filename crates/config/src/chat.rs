@@ -57,7 +57,8 @@ impl Default for ChatSection {
 }
 
 impl ChatSection {
-    /// Returns the limits of a chat with a model of this context size.
+    /// Returns the limits of a chat with a model. `context_tokens` is the size of the model's
+    /// context, if known.
     pub fn limits(&self, context_tokens: Option<NonZeroU64>) -> ChatLimits {
         ChatLimits {
             max_tool_calls: self.max_tool_calls.get(),

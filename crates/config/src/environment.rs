@@ -128,8 +128,8 @@ impl VariableSetting {
         let timeout_setting =
             |tool: &str| Self::for_alias(&["tools", tool, "timeout_ms"], parse_seconds);
         match variable {
-            // The variable limits all tools together. It also sets the limit of each source, so
-            // that one source may use all slots.
+            // `MCP_MAX_CONCURRENT_TOOLS` limits all tools together. The variable also sets the
+            // limit of each source, so that one source may use all slots.
             "MCP_MAX_CONCURRENT_TOOLS" => ["max_concurrent", "max_concurrent_total"]
                 .map(|key| Self::for_alias(&["executor", key], parse_toml_or_text))
                 .into(),

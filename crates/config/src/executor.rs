@@ -30,8 +30,8 @@ pub struct ExecutorSection {
     /// Maximum number of concurrent calls of all sources together; one slot is reserved for local
     /// tools. Default: four times `executor.max_concurrent`, at least 20.
     pub max_concurrent_total: Option<NonZeroUsize>,
-    /// Maximum time for which a call waits for a slot; after that time, the call ends as
-    /// `unavailable`.
+    /// Maximum time for which a call waits for a slot; after that time, the call fails
+    /// with the error code `unavailable`.
     #[serde(rename = "queue_timeout_ms")]
     #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]

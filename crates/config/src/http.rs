@@ -65,13 +65,13 @@ pub struct HttpSection {
     /// and MCP requests that wait for the client's input. At the limit, a further request with an
     /// `Idempotency-Key` gets status 429, a request of an MCP session is cancelled when its client
     /// disconnects, and the oldest request that waits for input is cancelled. All principals
-    /// together may have four times this number of such requests, and one principal may never have
-    /// more than the number that is still free for all other principals.
+    /// together may have up to four times `max_detached` such requests, and one principal may never
+    /// have more requests than are left unused of that total.
     pub max_detached: NonZeroUsize,
     /// Maximum memory of the requests that `max_detached` counts, in bytes, estimated from the size
-    /// and the number of values of each request. All principals together may use four times this
-    /// memory, and one principal may never use more than the memory that is still free for all
-    /// other principals.
+    /// and the number of values of each request. All principals together may use up to four times
+    /// `max_detached_bytes`, and one principal may never use more memory than is left unused of
+    /// that total.
     pub max_detached_bytes: NonZeroUsize,
     /// Maximum size of the stored responses of one principal, in bytes. If a response does not fit,
     /// the sidecar stores only that the request has run.

@@ -55,7 +55,7 @@ impl Config {
     /// name need not be set. Returns the known labels as `Err` if no server has this label.
     ///
     /// # Errors
-    /// The same as [`load`](Self::load).
+    /// The same errors as [`load`](Self::load).
     pub fn load_server(
         path: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -74,7 +74,7 @@ impl Config {
     /// file's name in errors.
     ///
     /// # Errors
-    /// The same as [`load`](Self::load).
+    /// The same errors as [`load`](Self::load).
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let (config, server_entries) = read(&ConfigText { name, text }, [], EntryFilter::All)?;
         Ok(config.with_servers(server_entries.servers))

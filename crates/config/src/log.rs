@@ -117,7 +117,7 @@ impl TryFrom<String> for LogFilter {
 
 /// Returns the directive, with a level name mapped to the name that `tracing` uses.
 fn normalize_level(part: &str) -> &str {
-    // The names are those of syslog levels, which PHP frameworks use.
+    // Includes syslog's level names, because PHP frameworks use them.
     match part.trim().to_ascii_lowercase().as_str() {
         "off" => "off",
         "error" | "critical" | "alert" | "emergency" => "error",

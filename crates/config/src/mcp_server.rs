@@ -158,7 +158,7 @@ impl McpServerSection {
         &self.server.label
     }
 
-    /// Returns whether both entries have the same content.
+    /// Returns whether this entry and `other` have the same content.
     #[must_use]
     pub fn has_same_content(&self, other: &Self) -> bool {
         self.digest == other.digest

@@ -6,7 +6,7 @@ use serde::Deserialize;
 #[serde(default, deny_unknown_fields)]
 pub struct MemorySection {
     /// Whether the [memory tools](built-in-tools.md#search_memory-remember-forget) `search_memory`,
-    /// `remember` and `forget` are offered. Stored memories are kept if this is false.
+    /// `remember` and `forget` are offered. If false, stored memories are kept.
     pub enabled: bool,
 }
 

@@ -5,10 +5,10 @@ use toml::{Table, Value};
 use super::load::{ConfigText, ErrorLocator, parse};
 use super::{ConfigError, ConfigFile, KeyPath, KeyStep, locate};
 
-/// The configuration key that names the file.
+/// The configuration key that contains the path of the models file.
 const MODELS_FILE_KEY: &str = "models_file";
 
-/// The keys that the file may have.
+/// The keys that a models file may have.
 const LIST_KEYS: [&str; 2] = ["providers", "models"];
 
 /// The file that `models_file` names: more entries of `[[providers]]` and `[[models]]`, which
@@ -34,7 +34,8 @@ impl ModelsFile {
         (!path.is_empty()).then(|| resolve_path(config_path, path))
     }
 
-    /// Removes the key `models_file` from the configuration, and adds the entries of the file.
+    /// Removes the key `models_file` from the configuration, and adds the entries of the models
+    /// file to the configuration.
     pub(super) fn take(
         config: &mut Table,
         error_locator: &ErrorLocator<'_>,

@@ -22,7 +22,7 @@ pub struct ProviderSection {
     /// imitate.
     #[serde(default, deserialize_with = "read_api")]
     api: Option<Provider>,
-    /// The URL above the provider's endpoints, such as `http://127.0.0.1:11434/v1`. Default: the
+    /// The base URL of the API's endpoints, such as `http://127.0.0.1:11434/v1`. Default: the
     /// public URL of the API that `name` or `api` names.
     #[serde(default, deserialize_with = "read_base_url")]
     base_url: Option<Url>,
@@ -34,7 +34,8 @@ pub struct ProviderSection {
     #[serde(default = "default_timeout", rename = "timeout_ms")]
     #[serde(deserialize_with = "millis::read_positive")]
     pub timeout: Duration,
-    /// How often a request is repeated if the provider is overloaded. Default: 2.
+    /// Maximum number of retries of a request if the provider is unreachable, unavailable or limits
+    /// the rate of requests. Default: 2.
     #[serde(default = "default_max_retries")]
     pub max_retries: u32,
     /// Maximum size of a response, in bytes. Default: 32 MiB.

@@ -11,8 +11,8 @@ use super::millis;
 #[serde(default, deny_unknown_fields)]
 pub struct ResultsSection {
     /// The directory for the files of stored results; only the sidecar uses the directory. A change
-    /// takes effect at the next start. Default: `results` beside the store's file, or in the state
-    /// directory.
+    /// of this key takes effect when the sidecar restarts. Default: `results` beside the store's
+    /// file, or in the state directory.
     pub directory: Option<PathBuf>,
     /// How long a stored result can be fetched.
     #[serde(rename = "ttl_ms", deserialize_with = "millis::read_positive")]

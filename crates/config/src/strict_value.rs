@@ -4,7 +4,8 @@ use serde::forward_to_deserialize_any;
 use toml::Value;
 use toml::de::Error;
 
-/// A value that is read like a [`Value`], except that no array is accepted for a table.
+/// A TOML value that deserializes like a [`Value`], except that an array is rejected where a struct
+/// is expected.
 ///
 /// The code that serde derives accepts an array in place of every struct, so that `approvals = []`
 /// would be accepted as a section without keys and result in the defaults.

@@ -12,7 +12,7 @@ use super::{Config, ConfigError, builtins, network_tools};
 const MAX_TYPO_DISTANCE: usize = 2;
 
 /// The variables of the command line, the PHP library and the Laravel package. Any other variable
-/// with the prefix has no effect, unless the configuration names it.
+/// that begins with `PILLION_` has no effect, unless the configuration names the variable.
 const KNOWN_VARIABLES: [&str; 14] = [
     "PILLION_CONFIG",
     "PILLION_SOCKET",

@@ -13,7 +13,7 @@ const MAX_TYPO_DISTANCE: usize = 1;
 /// A warning about a setting that is valid but probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigWarning {
-    /// The key that causes the warning, or the file if there is no such key.
+    /// What the warning is about: a key, an environment variable, or a configuration file.
     subject: String,
     message: String,
 }
@@ -111,8 +111,9 @@ impl Config {
         warn(KeyPath::from_names(["tabletop", "model"]), message);
     }
 
-    /// Warns about settings under names that are probably typos of known tools, because such
-    /// limits, approval policies and permissions would silently have no effect.
+    /// Warns about settings under names that are probably typos of known tool names, because
+    /// limits, approval policies and permissions under a misspelled name would silently have no
+    /// effect.
     fn warn_about_tools(&self, warn: &mut impl FnMut(KeyPath, String)) {
         let builtins = pillion_builtins::all();
         let built_in_definitions = builtins.iter().map(|tool| tool.definition());

@@ -40,7 +40,7 @@ use std::fmt;
 
 use crate::tool::{ToolDefinition, ToolOrigin};
 
-/// The decision of [`offer`]; each list is in the order of the given tools.
+/// The decision of [`offer`]; each list is in the order in which the tools were passed to `offer`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSelection<'a> {
     /// The tools that the model gets.

@@ -277,8 +277,8 @@ impl Executor {
 
     /// Returns the smallest of the configured maximum numbers of concurrent calls: of one source,
     /// of local tools, and of all sources together. A caller that runs at most this number of calls
-    /// at once does not wait for its own calls, except for a server or tool with a lower limit of
-    /// its own.
+    /// at once does not wait for its own calls, unless the calls use a server or tool with a lower
+    /// limit.
     #[must_use]
     pub fn max_concurrent_calls(&self) -> std::num::NonZeroUsize {
         self.shared.config.max_concurrent_calls()

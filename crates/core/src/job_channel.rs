@@ -36,7 +36,7 @@ pub struct PeerGone;
 /// continue to run after its caller stopped waiting, because application code cannot be
 /// interrupted.
 pub trait JobPeer: Send + Sync + 'static {
-    /// How the peer identifies a tool.
+    /// The type by which the peer identifies a tool.
     type Tool: Clone + Send + Sync + 'static;
 
     /// The name of the peer in errors, such as `PHP thread`.
@@ -87,7 +87,7 @@ pub struct HandledJobs {
 /// A run of a tool by a peer.
 #[derive(Debug, Clone)]
 pub struct ToolRun<T> {
-    /// How the peer identifies the tool.
+    /// The identifier of the tool for the peer.
     pub tool: T,
     /// The tool's own name, which may differ from the name in the call.
     pub name: String,
@@ -124,8 +124,8 @@ pub struct CallEnd {
 pub struct PeerCall {
     /// The call to run.
     pub call: ToolCall,
-    /// Whether the call waits until the peer is free. The timeout of the call then begins when it is
-    /// the call's turn.
+    /// Whether the peer runs the tool of the call. If so, the call waits until the peer is free,
+    /// and the timeout of the call begins when it is the call's turn.
     pub is_by_peer: bool,
 }
 

@@ -107,7 +107,7 @@ impl RegistryState {
         Some(replaced_tool)
     }
 
-    /// Removes the tool with this name. A tool on standby takes its place.
+    /// Removes the tool with this name. A tool on standby is then registered under the name.
     fn remove(&mut self, name: &str) -> bool {
         if let Some((name, standby_tool)) = self.standby.remove_entry(name) {
             return self.tools.insert(name, standby_tool).is_some();
@@ -197,9 +197,9 @@ impl ToolRegistry {
     }
 
     /// Adds a tool if its name is free, or replaces the registered tool atomically if `may_replace`
-    /// returns `true` for that tool. Otherwise puts the new tool on standby, replacing any other
-    /// standby tool: it is registered when the name becomes free. [`withdraw`](Self::withdraw)
-    /// removes the tool in both cases.
+    /// returns `true` for the registered tool. Otherwise puts the new tool on standby, replacing
+    /// any other standby tool of the same name: the new tool is registered when the name becomes
+    /// free. [`withdraw`](Self::withdraw) removes the tool, whether registered or on standby.
     ///
     /// # Errors
     /// [`RegistryError::InvalidSchema`]: the schema of a native tool cannot be compiled.
@@ -290,7 +290,7 @@ impl ToolRegistry {
     }
 
     /// Removes a tool and its aliases. Returns whether the tool was registered. A tool on standby
-    /// takes its place.
+    /// is then registered under the name.
     pub fn unregister(&self, name: &str) -> bool {
         self.state.write().remove(name)
     }

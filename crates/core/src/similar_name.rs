@@ -1,4 +1,4 @@
-/// Minimum similarity, from 0 to 1, of a similar name.
+/// Minimum Jaro-Winkler similarity of a name to a suggested name, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.85;
 
 /// Limits for the comparison: maximum length of each compared name, in bytes, and maximum number of

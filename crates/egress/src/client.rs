@@ -17,8 +17,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// time.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Maximum number of clients that close idle connections sooner than usual. When the number is
-/// exceeded, all these clients are dropped.
+/// Maximum number of clients whose pools close idle connections earlier than after
+/// [`POOL_IDLE_TIMEOUT`]. When the number is exceeded, all of these limited clients are dropped.
 const MAX_LIMITED_CLIENTS: usize = 64;
 
 /// The `User-Agent` of every request that does not set this header.
@@ -80,11 +80,11 @@ struct SharedEgressClients {
     proxies: Proxies,
     /// Clients that use the proxy that the environment names, if any.
     clients: Clients,
-    /// Clients that close idle connections sooner than usual, or close a connection after one
-    /// request.
+    /// Clients that close idle connections earlier than after [`POOL_IDLE_TIMEOUT`], or close each
+    /// connection after one request.
     limited_clients: RwLock<Vec<LimitedClient>>,
-    /// Clients for requests to this machine, which use no proxy, because for a proxy, `localhost`
-    /// is the proxy's own machine. `None` if the environment names no proxy.
+    /// Clients for requests to this machine. They use no proxy, because a proxy would resolve
+    /// `localhost` to the proxy's own machine. `None` if the environment names no proxy.
     direct_clients: Option<Clients>,
 }
 
@@ -92,8 +92,8 @@ struct SharedEgressClients {
 /// belongs to the first runtime that sends a request.
 type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
 
-/// A client whose pool closes connections that have been idle for `max_idle`. Zero means that the
-/// pool keeps no connections.
+/// A client whose pool closes connections that have been idle for `max_idle`. If `max_idle` is
+/// zero, the pool keeps no idle connections.
 struct LimitedClient {
     /// The runtime of the connections; `None` if the client keeps no connections and can therefore
     /// be used on every runtime.
@@ -158,8 +158,9 @@ impl EgressClient {
         })
     }
 
-    /// Creates a request with these headers. All requests must be created by this client, because
-    /// an IP address in a URL does not reach the resolver and must be checked here.
+    /// Creates a request with the given headers, after checking `url` against the egress policy. A
+    /// request that was not created by an `EgressClient` could reach a forbidden IP address,
+    /// because an IP address in a URL does not reach the checking resolver.
     ///
     /// # Errors
     /// The policy forbids the URL: see [`EgressPolicy::check_url`].

@@ -28,7 +28,7 @@ pub enum EgressError {
         /// The class of the forbidden address.
         class: AddressClass,
     },
-    /// All addresses of a name are forbidden.
+    /// A host name resolves only to forbidden addresses.
     #[error(
         "'{host}' resolves to the {class} address {address}, to which connections are not allowed"
     )]

@@ -41,7 +41,7 @@ pub struct KeepAliveEstimate {
     /// Whether the server has kept an idle connection open since the server last closed a
     /// connection early.
     is_proven: AtomicBool,
-    /// Whether `closes` is set. Requests lock `closes` only if this is `true`.
+    /// Whether `closes` is set. If `false`, requests need not lock `closes`.
     has_closes: AtomicBool,
     closes: Mutex<Option<CloseRecord>>,
 }
@@ -50,7 +50,7 @@ pub struct KeepAliveEstimate {
 struct CloseRecord {
     /// Maximum idle time of a connection that may be used.
     idle_limit: Duration,
-    /// Number of requests that failed because of a close.
+    /// Number of requests that failed because the server closed their connection.
     broken_requests: u32,
     expires_at: Instant,
 }

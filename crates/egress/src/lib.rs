@@ -55,8 +55,9 @@ pub use reachability::{Attempts, MAX_REPEATS, PoolUse, Reachability, SendFailure
 pub use restarts::{KnownDown, RestartPace, Restarts};
 pub use shortcut::{DirectClient, DirectError, SendOutcome};
 
-/// Request headers, in lower case, that only the HTTP client sets, because they describe the
-/// connection. Operators, tools and components cannot set these headers.
+/// Request headers, in lower case, that the HTTP client sets itself, because they describe the
+/// connection. Tools and components cannot set these headers. Operators can set only `host`, and
+/// only for MCP servers.
 pub const CONNECTION_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
@@ -104,9 +105,9 @@ pub struct EgressPolicy {
     /// Networks that are allowed although they are private or loopback, such as `10.1.0.0/16`,
     /// `fd12::/16` or a single address. Default: none.
     pub allow_networks: Vec<Network>,
-    /// Networks that are forbidden. If an allowed network and a forbidden network both contain an
-    /// address, the smaller network takes precedence; if they are equally large, the address is
-    /// forbidden. Default: none.
+    /// Forbidden networks. If an allowed network and a forbidden network both contain an address,
+    /// the network with the longer prefix takes precedence; if the prefixes are equally long, the
+    /// address is forbidden. Default: none.
     pub deny_networks: Vec<Network>,
 }
 

@@ -70,7 +70,8 @@ impl<'de> Deserialize<'de> for Network {
     }
 }
 
-/// Returns the prefix length of the smallest network that contains the address.
+/// Returns the prefix length of the smallest of `networks` that contains the address; `None` if no
+/// network contains the address.
 pub(super) fn longest_prefix_len(networks: &[Network], address: IpAddr) -> Option<u8> {
     let containing_networks = networks.iter().filter(|network| network.contains(address));
     let lengths = containing_networks.map(|network| network.0.prefix_len());

@@ -9,7 +9,7 @@ use super::HostName;
 const HTTP_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 const HTTPS_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-/// The variables that name hosts which are reached without a proxy, in the order of precedence.
+/// The variables that list the hosts that are reached without a proxy, in the order of precedence.
 const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The proxies that environment variables name. This type parses the variables for the HTTP
@@ -120,8 +120,8 @@ impl Proxies {
     }
 }
 
-/// Parses the URL of a proxy, which may lack a scheme. Accepts only the forms that the HTTP client
-/// uses.
+/// Parses the URL of a proxy; the scheme may be missing. Accepts only the URL forms that the HTTP
+/// client supports.
 fn parse_proxy(value: &str) -> Result<Url, &'static str> {
     if value.contains(|character: char| character.is_whitespace() || character.is_control()) {
         return Err("the proxy contains white space or a control character");

@@ -9,8 +9,9 @@ use super::{ConnectionChoice, KeepAliveEstimate, RestartPace, Restarts};
 /// Maximum number of times that one request is sent again because its connection broke.
 pub const MAX_REPEATS: u32 = 3;
 
-/// Pause before the second repetition; doubles with each further repetition. The first repetition
-/// follows at once, because the usual cause is that the server has closed an idle connection.
+/// Pause before the second repetition of a request; doubles with each further repetition. The first
+/// repetition follows without a pause, because the server has usually closed an idle connection,
+/// and a new connection works at once.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The observed availability of a server and of its connections.
@@ -162,7 +163,7 @@ pub enum SendFailure {
     ConnectionRefused,
     /// The connection broke, and the server may have received the request.
     Broken,
-    /// The request failed with an error after which it is not sent again.
+    /// The request failed with an error that is not retried.
     Other,
 }
 
@@ -177,8 +178,8 @@ pub struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// Begins to send a request. `is_harmless` is `true` if no harm is done when the server
-    /// processes the request twice.
+    /// Creates a record of the attempts to send one request, before the first attempt.
+    /// `is_harmless` is `true` if the server may process the request twice without harm.
     #[must_use]
     pub fn new(reachability: &'a Reachability, is_harmless: bool) -> Self {
         Self {
@@ -213,8 +214,8 @@ impl<'a> Attempts<'a> {
             SendFailure::ConnectionRefused => {
                 let can_retry = self.reachability.restarts.wait_to_reconnect().await;
                 if can_retry {
-                    // A restart closes every connection, and does not show how long the server
-                    // keeps idle connections open.
+                    // A restart closes every connection, so the closed connections do not show how
+                    // long the server keeps idle connections open.
                     self.reachability.keep_alive.forget_closes();
                 }
                 can_retry

@@ -10,12 +10,12 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::{AddressClass, EgressError, EgressPolicy, HostName, is_localhost};
 
-/// Looks up the addresses of a name.
+/// A function that looks up the addresses of a host name.
 pub(super) type Lookup = Arc<
     dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> + Send + Sync,
 >;
 
-/// Returns a lookup with the system's resolver.
+/// Returns a function that looks up host names with the system's resolver.
 pub(super) fn system_lookup() -> Lookup {
     Arc::new(|name| Box::pin(async move { lookups::for_process().lookup(name).await }))
 }

@@ -252,8 +252,9 @@ impl DirectClient {
         None
     }
 
-    /// Removes and returns the connection that has been idle for the shortest time, with that time.
-    /// Closes the connections that are too old.
+    /// Removes the connection that has been idle for the shortest time, and returns the connection
+    /// with its idle time. If even this connection has been idle for too long, closes all idle
+    /// connections of the runtime.
     fn take(
         &self,
         runtime: runtime::Id,
@@ -275,8 +276,7 @@ impl DirectClient {
             if !self.keep_alive.is_expired(idle_time) {
                 return None;
             }
-            // The remaining connections have been idle for even longer, so they are too old as
-            // well.
+            // The remaining connections have been idle for even longer, so they have expired, too.
             mem::take(connections)
         };
         None

@@ -49,7 +49,7 @@ pub enum AccessError {
 
 impl Access {
     /// Reads the file with the tokens of the TCP listener. Returns `None` if `config` has no TCP
-    /// listener or no such file.
+    /// listener or names no token file.
     ///
     /// # Errors
     /// [`AccessError::Tokens`]: the file of tokens cannot be read.

@@ -27,8 +27,8 @@ const TEXT_COPIES: u64 = 4;
 /// grow by doubling.
 const VALUE_BYTES: u64 = 2 * size_of::<Value>() as u64;
 
-/// The limits of the JSON values of requests whose clients wait for the response. The requests of
-/// one principal may together contain as many values as one JSON text may contain.
+/// Limits the memory of the JSON values in requests whose clients wait for the response. The
+/// requests of one principal may together contain as many values as a single JSON text may contain.
 pub const REQUEST_VALUE_LIMITS: AccountLimits = AccountLimits {
     principal: Usage {
         count: usize::MAX,
@@ -40,7 +40,7 @@ pub const REQUEST_VALUE_LIMITS: AccountLimits = AccountLimits {
     },
 };
 
-/// The usage of an account: a number of requests, and their memory.
+/// A number of requests and their memory, as charged to an account or as a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The number of requests.
@@ -81,7 +81,7 @@ impl std::iter::Sum for Usage {
     }
 }
 
-/// The limits of each principal's account and of all accounts together.
+/// Limits on the usage of each principal's account and on the usage of all accounts together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AccountLimits {
     /// Maximum usage of each principal.
@@ -91,7 +91,7 @@ pub struct AccountLimits {
     pub total: Usage,
 }
 
-/// The usage of each principal, and the limits.
+/// Counts the requests and the memory that are charged to each principal, and enforces the limits.
 #[derive(Debug, Default)]
 pub struct PrincipalAccounts(Mutex<Accounts>);
 
@@ -102,7 +102,7 @@ struct Accounts {
     usages: HashMap<Option<String>, Usage>,
 }
 
-/// A charge to the account of a principal, which lasts until the value is dropped.
+/// A charge to a principal's account. Dropping the value releases the charge.
 #[derive(Debug)]
 pub struct Charge {
     accounts: Arc<PrincipalAccounts>,
@@ -119,7 +119,7 @@ impl PrincipalAccounts {
         accounts
     }
 
-    /// Changes the limits. Existing charges are kept, even above the new limits.
+    /// Changes the limits. Existing charges stay in effect, even above the new limits.
     pub fn set_limits(&self, limits: AccountLimits) {
         self.0.lock().limits = limits;
     }

@@ -34,7 +34,8 @@ pub(crate) use pending_decisions::PendingDecisions;
 /// Maximum number of approvals that are read for one hash. Usually, at most one of them is valid.
 const MAX_APPROVALS_PER_HASH: u32 = 20;
 
-/// Interval at which a waiting caller checks the system clock, because the clock may be set.
+/// Interval at which a waiting caller compares the approval's expiry with the system clock, because
+/// the clock may be changed during the wait.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Creates, finds and decides approvals according to one configuration. Cheap to clone.
@@ -68,7 +69,8 @@ impl RequiredApproval {
 }
 
 impl Approvals {
-    /// Creates the approvals in `store`. `pending_decisions` connects waiting calls with decisions.
+    /// Creates an `Approvals` that stores approvals in `store`. `pending_decisions` connects
+    /// waiting calls with decisions.
     pub fn new(
         config: &Config,
         store: Option<Arc<dyn Store>>,
@@ -173,8 +175,8 @@ impl Approvals {
         let result = store.count_open_approvals(&account, now).await;
         let open_counts = result.map_err(failure::for_store_error)?;
         let free_slots = section.max_pending.get().saturating_sub(open_counts.total);
-        // An account must have fewer pending approvals than there are free slots for approvals, so
-        // that one account cannot use all slots.
+        // A quota account must have fewer pending approvals than there are free slots for
+        // approvals, so that the calls of one quota account cannot use all slots.
         if open_counts.account_total >= free_slots {
             return Err(ToolFailure::new(
                 ErrorCode::Unavailable,
@@ -215,8 +217,8 @@ impl Approvals {
         Ok(record)
     }
 
-    /// Returns the decision for a call, after waiting if necessary. The work of the store counts
-    /// toward the call's deadline.
+    /// Returns the decision for a call, after waiting if necessary. The time that the store takes
+    /// counts toward the call's deadline.
     async fn find_or_await_decision(
         &self,
         store: &Arc<dyn Store>,

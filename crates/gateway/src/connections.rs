@@ -15,9 +15,9 @@ pub enum ConnectionStatus {
     Disconnected,
     /// The tools of the server are being listed for the first time.
     Connecting,
-    /// The last request was successful.
+    /// The last `tools/list` request to the server succeeded.
     Connected,
-    /// The last request to the server failed.
+    /// The last `tools/list` request to the server failed.
     Error,
 }
 
@@ -42,11 +42,11 @@ pub struct ServerReport {
     pub was_contacted: bool,
     /// The number of listed tools.
     pub tools: usize,
-    /// Why the last request failed.
+    /// The error of the last `tools/list` request, if that request failed.
     pub error: Option<String>,
     /// Whether a `tools/list` request is in progress.
     pub(crate) is_listing: bool,
-    /// The time of the last successful request.
+    /// The time of the last successful `tools/list` request.
     pub connected_at: Option<Timestamp>,
 }
 

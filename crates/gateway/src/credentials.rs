@@ -1,6 +1,6 @@
 //! The credentials in the vault, for MCP servers, providers and tools. An MCP server may have a
-//! shared credential, credentials of individual users, and OAuth tokens for both. Each credential
-//! is bound to the address for which it was set.
+//! shared credential, credentials of individual users, and OAuth tokens of the server and of
+//! individual users. Each credential is bound to the address for which it was set.
 
 mod error;
 mod server_credentials;
@@ -20,8 +20,8 @@ pub use server_credentials::{CredentialMetadata, Credentials, take_secrets};
 pub use tokens::Account;
 pub use user_credentials::{UserCredential, UserCredentials, forget_server, format_identity};
 
-/// Returns the path of the next key of the vault during a key rotation, which is the path of the
-/// key file with the suffix `.new`.
+/// Returns the path of the file that contains the vault's next key during a key rotation: the path
+/// of the key file with the suffix `.new`.
 pub fn next_key_file(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");

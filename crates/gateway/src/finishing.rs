@@ -1,4 +1,4 @@
-//! Marks a process that finishes its calls after a successor has taken over its socket.
+//! Marks a process that finishes its calls after a successor has taken over the process's socket.
 //!
 //! The process releases the lock on the socket's path, so that another sidecar can start if the
 //! successor dies. That sidecar knows nothing of the process, but must not run the process's

@@ -65,7 +65,8 @@ struct Shared {
     wasm_tools: Arc<WasmTools>,
     /// The tools that the configuration registered.
     registered_tools: RegisteredTools,
-    /// Whether `registered_tools` includes built-in tools and packs; otherwise only declared tools.
+    /// Whether `registered_tools` includes built-in tools and packs. If `false`, `registered_tools`
+    /// contains only declared tools.
     has_all_tools: bool,
     /// Stores the steps of composed tools; in memory if there is no store.
     checkpoints: Arc<dyn CheckpointStore>,
@@ -317,8 +318,8 @@ impl Gateway {
         }
     }
 
-    /// Returns the tools that a caller with this visibility is offered, including the caller's own
-    /// tools. First lists the tools of the MCP servers whose lists are missing or stale.
+    /// Returns the tools that a caller with this visibility is offered, including the caller's
+    /// per-user tools. First lists the tools of the MCP servers whose lists are missing or stale.
     pub async fn list_visible_tools(
         &self,
         context: &CallContext,
@@ -409,7 +410,7 @@ pub enum NameScope {
 /// The tools that were found for the names that one caller gave.
 #[derive(Debug)]
 pub struct Resolution {
-    /// For each name, in order, the tool, or the reason why the caller has no such tool.
+    /// For each name, in order: the tool, or the reason why the caller has no tool with the name.
     pub tools: Vec<Result<Arc<RegisteredTool>, MissingTool>>,
     /// The caller's per-user tools; `None` if every tool was found without them.
     pub caller_tools: Option<CallerTools>,
@@ -438,8 +439,8 @@ impl Resolution {
         self.tools.pop().unwrap_or(Err(MissingTool::Unknown))
     }
 
-    /// Returns the executor for calls of the tools. Nested calls may use the tools that only this
-    /// caller has.
+    /// Returns an executor for calls of the found tools. Nested calls may also use the caller's
+    /// per-user tools.
     pub fn executor(&self, gateway: &Gateway) -> Executor {
         let executor = gateway.executor();
         match &self.caller_tools {
@@ -535,8 +536,8 @@ impl ToolLookup<'_> {
         }
     }
 
-    /// Returns the caller's own tool with this name, or else a registered tool that is not offered,
-    /// whose calls return an error that says what the tool needs.
+    /// Returns the caller's per-user tool with this name, or else a registered tool that is not
+    /// offered, whose calls return an error that says what the tool needs.
     fn caller_tool_or_not_offered(
         &self,
         caller_tools: &CallerTools,
@@ -604,7 +605,7 @@ impl ToolLookup<'_> {
 }
 
 impl MissingTool {
-    /// Returns why a caller, whose own tools are `caller_tools`, has no tool with this name.
+    /// Returns why a caller with the per-user tools `caller_tools` has no tool with this name.
     pub fn find(
         upstreams: &Upstreams,
         visibility: &Visibility,

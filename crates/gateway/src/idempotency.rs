@@ -2,9 +2,9 @@
 //!
 //! A key is claimed before its request runs, together with the ID of the request's first call in
 //! the call log; further calls have [consecutive IDs](CallId::nth). If the process dies, the call
-//! log decides: without a call whose tool may have started, the key is released; otherwise the
-//! request is not run again, because the tool may have finished. A call that the call log may have
-//! removed counts as started.
+//! log decides whether the request may run again: if no tool of the request may have started, the
+//! key is released; otherwise the request is not run again, because a tool may have finished. A
+//! call whose record may have been removed from the call log counts as started.
 
 mod response_bytes;
 
@@ -27,7 +27,7 @@ pub use response_bytes::format_scope;
 pub struct IdempotencyKeys {
     store: Arc<dyn Store>,
     runs: ProcessRuns,
-    /// The ID of the first call of each running request of this process.
+    /// For each request that runs in this process, the ID of the request's first call.
     running_calls: Mutex<HashSet<CallId>>,
     /// Locked while an abandoned claim is examined.
     examination_lock: tokio::sync::Mutex<()>,
@@ -46,8 +46,8 @@ pub enum KeyState {
     OtherRequest,
     /// The process that ran the request has died, or could not store the result.
     Interrupted {
-        /// For each call of the request, in order, its ID in the call log if its tool may have
-        /// started, else `None`. At least one tool may have started.
+        /// For each call of the request, in order: the call's ID in the call log if the called tool
+        /// may have started, else `None`. At least one ID is present.
         started_calls: Vec<Option<CallId>>,
         /// The stored form of the claim.
         fingerprint: String,
@@ -86,7 +86,8 @@ struct Fingerprint {
 impl Fingerprint {
     fn parse(text: &str) -> Result<Self, StoreError> {
         serde_json::from_str(text).map_err(|error| {
-            StoreError::corrupt("a stored idempotency key is damaged").with_source(error)
+            StoreError::corrupt("the stored record of an Idempotency-Key is invalid")
+                .with_source(error)
         })
     }
 }

@@ -14,13 +14,13 @@ use uuid::Uuid;
 
 use pillion_config::{Config, state_directory};
 
-/// The file with the ID, in the state directory.
+/// The name of the file in the state directory that contains the host's ID.
 const INSTANCE_FILE: &str = "instance";
 
-/// Returns the identity of the sidecar on this socket, which is the same after a restart. With
-/// SQLite, whose file only one host uses, the identity consists of the host name and the socket
-/// path. With PostgreSQL, it also contains an ID from the state directory; `store.instance`, if
-/// set, replaces ID and host name.
+/// Returns the identity of the sidecar on `socket`. The identity stays the same after a restart.
+/// With SQLite, whose file only one host uses, the identity consists of the host name and the
+/// socket path. With PostgreSQL, it also contains an ID from the state directory; `store.instance`,
+/// if set, replaces ID and host name.
 pub(crate) fn sidecar_identity(config: &Config, socket: &Path) -> String {
     let owner = local_identity(socket);
     let Some(StoreLocation::Postgres(_)) = config.store.location else {

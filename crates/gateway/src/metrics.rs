@@ -1,7 +1,7 @@
 //! Metrics for `/metrics`, `/api/v1/status` and `pillion top`.
 //!
 //! Memory is bounded: only known tools are counted by name, at most 2,000 of them; routes are
-//! patterns; everything else is a fixed set.
+//! counted by their patterns; all other labels have a fixed set of values.
 
 mod exposition;
 mod latency;

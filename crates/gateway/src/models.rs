@@ -176,7 +176,7 @@ impl KeySource for KeyInVariable {
     }
 }
 
-/// Returns the key in an environment variable, if it is set and not blank.
+/// Returns the key in an environment variable, if the variable is set and not blank.
 pub fn read_key(variable: &str) -> Option<SecretString> {
     let value = std::env::var(variable).ok()?;
     (!value.trim().is_empty()).then(|| value.into())

@@ -129,7 +129,7 @@ fn new_pin(owner: PinOwner<'_>, definition: &Definition) -> ToolPin {
     }
 }
 
-/// Returns the pin of a tool that waits until it is accepted.
+/// Returns the pin of a tool that is not offered until an operator accepts the tool.
 fn waiting_pin(owner: PinOwner<'_>, definition: &Definition) -> ToolPin {
     ToolPin {
         hash: String::new(),

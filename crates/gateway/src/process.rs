@@ -25,12 +25,13 @@ pub struct Process {
     pub metrics: Arc<Metrics>,
     /// Calls that continue after their callers have disconnected.
     pub call_tasks: TaskTracker,
-    /// The accounts for requests that continue after their clients have disconnected, or that wait
-    /// for their clients' next requests.
+    /// Limits, for each principal, the number and memory of requests that continue after their
+    /// clients have disconnected, or that wait for their clients' next requests.
     pub detached_requests: Arc<PrincipalAccounts>,
-    /// The accounts for the JSON values of requests whose clients wait for the response.
+    /// Limits, for each principal, the memory of the JSON values in requests whose clients wait for
+    /// the response.
     pub request_values: Arc<PrincipalAccounts>,
-    /// MCP clients and PHP executors whose connections were upgraded from HTTP.
+    /// The tasks that serve MCP clients and PHP executors on connections upgraded from HTTP.
     pub client_tasks: TaskTracker,
     /// Publishes events to listeners.
     pub events: Arc<EventBus>,

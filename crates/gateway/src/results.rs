@@ -152,7 +152,7 @@ impl Results {
         spawn_blocking(find).await.map_err(io::Error::other)?
     }
 
-    /// Returns the time for which results are kept.
+    /// Returns the time for which results are stored.
     pub(crate) fn ttl(&self) -> Duration {
         self.ttl
     }
@@ -220,8 +220,8 @@ impl Results {
         })
     }
 
-    /// Removes the oldest results until there is room for `bytes` bytes. If there is room, keeps
-    /// even expired results, because the system clock may be wrong.
+    /// Removes the oldest results until there is room for `bytes` bytes. If there is room already,
+    /// even expired results stay stored, because the system clock may be wrong.
     fn free_space(&self, bytes: u64) -> io::Result<()> {
         let mut files = self.directory.files()?;
         files.sort_by_cached_key(|file| (file.modified_at, file.path.clone()));

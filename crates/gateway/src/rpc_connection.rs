@@ -134,7 +134,7 @@ impl RpcMessage {
     /// Parses a line as a message.
     ///
     /// # Errors
-    /// If the line is not a message, or has too many values.
+    /// If the line is not a message, or has too many JSON values.
     pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
         let members: RpcMembers = json_values::from_str(line)?;
         let Some(method) = members.method else {

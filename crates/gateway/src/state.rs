@@ -185,7 +185,7 @@ impl State {
             .or_else(|| self.store.recording_failure())
     }
 
-    /// Returns the number of records of calls that were lost in damaged files.
+    /// Returns the number of call log records that were lost in damaged files.
     pub fn lost_records(&self) -> u64 {
         self.store.lost_records()
     }

@@ -99,7 +99,7 @@ impl Tool for KeyedTool {
 pub struct ToolKeys(Vec<ServiceKey>);
 
 impl ToolKeys {
-    /// Returns the keys that these built-in tools need.
+    /// Returns the keys that the tools in `builtins` need.
     pub fn new(builtins: &BuiltinTools) -> Self {
         Self(builtins.keys.clone())
     }

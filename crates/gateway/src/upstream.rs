@@ -57,7 +57,7 @@ pub use visible_servers::VisibleServers;
 /// The parts of the sidecar that are notified when servers or their tools change.
 #[derive(Debug, Clone)]
 pub struct Listeners {
-    /// Publishes changes of tools and of the status of servers.
+    /// Publishes changes of tools and of server statuses.
     pub events: Arc<EventBus>,
     /// Publishes successful connections.
     pub connections: Connections,
@@ -70,7 +70,7 @@ pub struct Listeners {
 pub struct Upstreams {
     servers: Vec<Arc<Server>>,
     owners: NameOwners,
-    /// The offered tools, shared with all successors of this value.
+    /// The offered tools, shared with the `Upstreams` of all later configurations.
     server_tools: Arc<ServerTools>,
     /// The lowest log level that a client has requested; `u8::MAX` if no client has.
     log_level: AtomicU8,
@@ -82,8 +82,8 @@ pub struct Upstreams {
     credentials: UserCredentials,
     /// Whether `tools/list` was sent to every server at least once.
     has_tried_discovery: AtomicBool,
-    /// The `Upstreams` of the next configuration. Requests that still hold this value use the
-    /// successor.
+    /// The `Upstreams` of the next configuration. A request that still holds an earlier `Upstreams`
+    /// uses the latest one.
     successor: OnceLock<Arc<Self>>,
 }
 
@@ -172,7 +172,8 @@ impl Upstreams {
         }
     }
 
-    /// Returns this value, or its latest successor.
+    /// Returns the `Upstreams` of the latest configuration: `self`, or the one that replaced `self`
+    /// after one or more reloads.
     fn latest(&self) -> &Self {
         let mut latest = self;
         while let Some(successor) = latest.successor.get() {
@@ -209,21 +210,22 @@ impl Upstreams {
         tools
     }
 
-    /// Returns whether `name` still belongs to a tool of the same server as `tool`. A tool of the
-    /// configuration may have taken the name in the meantime.
+    /// Returns whether `name` is still registered for a tool of the server that offers `tool`. A
+    /// tool of the configuration may have taken the name in the meantime.
     fn is_registered(&self, name: &ToolName, tool: &UpstreamTool) -> bool {
         let holder = self.registry.get(name.as_str());
         holder.is_some_and(|holder| tool.server().is_origin(holder.origin()))
     }
 
-    /// Returns the total size of the entries of all registered tools of servers, in bytes.
+    /// Returns the total size, in bytes, of the `tools/list` entries of all registered MCP server
+    /// tools.
     pub fn listed_bytes(&self) -> usize {
         let tools = self.server_tools.tools.read();
         tools.values().map(|tool| tool.listed_bytes()).sum()
     }
 
-    /// Sorts the tools of servers into the order of the configuration, independent of the order of
-    /// the requests. Other tools keep their positions.
+    /// Sorts the tools of servers into the order of the configuration, regardless of the order in
+    /// which the servers listed their tools. Other tools stay at their positions in `tools`.
     pub fn sort_by_config(&self, tools: &mut [Arc<RegisteredTool>]) {
         let servers = &self.latest().servers;
         let rank = |tool: &Arc<RegisteredTool>| match tool.origin() {
@@ -266,7 +268,7 @@ impl Upstreams {
     }
 
     /// Requests log messages of at least `level` from every server, unless a client has already
-    /// requested this or a lower level. Does not wait for the servers.
+    /// requested `level` or a lower level. Does not wait for the servers.
     pub fn request_log_level(&self, level: McpLogLevel) {
         if self.log_level.fetch_min(level as u8, Ordering::Relaxed) <= level as u8 {
             return;
@@ -340,8 +342,9 @@ impl Upstreams {
         successor
     }
 
-    /// Unregisters the tools whose names belong to other servers in this configuration. The tools
-    /// of the servers that may use these names now are listed again.
+    /// Unregisters the tools whose names belong to other servers in this configuration. Also marks
+    /// the tool lists of servers with name conflicts as stale, so that the tools of these servers
+    /// can be registered under the released names.
     fn release_names(&self) {
         let is_owner = |label: &str, name: &str| self.owners.may_offer(label, name);
         let mut blocked_tools = self.server_tools.blocked_tools.write();

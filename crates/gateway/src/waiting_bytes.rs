@@ -2,8 +2,8 @@
 //! together.
 //!
 //! A large response is counted from before it is built until its buffer is freed, not until the
-//! operating system has taken its bytes. A response that exceeds the limit waits; meanwhile,
-//! clients that read nothing are disconnected.
+//! operating system has taken its bytes. A response that would exceed the memory limit waits;
+//! meanwhile, clients that read nothing are disconnected.
 
 mod body;
 mod ledger;
@@ -59,7 +59,8 @@ struct ConnectionCount {
     waiting_bytes: WaitingBytes,
     number: u64,
     /// The principal that reads the response, and to which the reserved bytes belong. Changes only
-    /// under the lock of the ledger. All connections of a principal share one part of the limit.
+    /// under the lock of the ledger. All connections of a principal share one part of the memory
+    /// limit.
     principal: Mutex<Arc<str>>,
     /// Reserved bytes that no response uses yet.
     reserved_bytes: AtomicU64,
@@ -147,7 +148,7 @@ impl ConnectionBytes {
     ///
     /// If the bytes do not fit within 10 seconds, the response is replaced by status 503. A
     /// response whose request may have changed something is replaced only if all counted responses
-    /// together would be larger than twice the limit.
+    /// together would be larger than twice the memory limit.
     pub async fn admit(&self, method: &Method, response: Response) -> Response {
         let exact_bytes = response.body().size_hint().exact();
         let reserved_bytes = self.0.reserved_bytes.load(Ordering::Relaxed);
@@ -168,7 +169,7 @@ impl ConnectionBytes {
 
     /// Reserves `bytes` for a complete response, with a timeout. Returns whether the bytes are
     /// reserved; returns `false` at once if the complete responses that already wait, with this
-    /// one, exceed the limit.
+    /// one, exceed the memory limit.
     async fn wait_for_room(&self, bytes: u64) -> bool {
         let waiting_bytes = &self.0.waiting_bytes;
         let total = &waiting_bytes.0.unadmitted_bytes;
@@ -231,8 +232,8 @@ impl ConnectionBytes {
         }))
     }
 
-    /// Counts a response of `bytes` bytes, even above the limit, and releases all reserved bytes of
-    /// the connection.
+    /// Counts a response of `bytes` bytes, even above the memory limit, and releases all reserved
+    /// bytes of the connection.
     fn hold(&self, bytes: u64) -> CountedHold {
         self.replace_reserved(u64::MAX, bytes)
     }
@@ -423,8 +424,8 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
-/// Returns the error response that replaces a response with the headers `replaced_headers`. Headers
-/// about the request and its sender are kept, so that a web page can read the error, too.
+/// Returns the error response that replaces a response with the headers `replaced_headers`. Copies
+/// the CORS headers, `Vary` and `X-Request-Id`, so that a web page can read the error as well.
 fn overloaded_response(is_safe: bool, replaced_headers: &HeaderMap) -> Response {
     let advice = if is_safe {
         "Retry after 1 second."

@@ -67,7 +67,7 @@ pub enum WorkerRejection {
     #[error(transparent)]
     Registration(#[from] RegistrationError),
     /// A tool of the worker has the name of a tool that does not belong to workers.
-    #[error("The tool name '{0}' is already used by a tool that no worker offers")]
+    #[error("The tool name '{0}' is already used by a tool that is not a worker's")]
     NameTaken(ToolName),
     /// The maximum number of workers is connected.
     #[error("{max_workers} workers are already connected, the limit of workers.max_workers")]

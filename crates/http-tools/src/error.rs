@@ -1,5 +1,4 @@
-/// The reason for which the declaration of an HTTP tool is invalid. Messages contain no
-/// credentials.
+/// The reason why the declaration of an HTTP tool is invalid. Messages contain no credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HttpToolError {

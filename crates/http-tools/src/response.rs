@@ -119,8 +119,8 @@ fn find_error_message(value: &Value) -> Option<String> {
     (!reason.trim().is_empty()).then_some(reason)
 }
 
-/// Returns the response body for the failure of a call. A body that is too long becomes a text,
-/// which is cut.
+/// Returns the response body for the failure of a call. A body that is too long is converted to
+/// text and truncated.
 fn shorten(value: Value) -> Value {
     let text = match &value {
         Value::String(text) => text.clone(),

@@ -61,7 +61,7 @@ pub struct Notification {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct ProgressNotification {
-    /// The progress so far; increases with each notification.
+    /// The progress that the request has made; increases with each notification.
     pub progress: f64,
     /// The progress at which the request is complete; `None` if the server does not know the total.
     pub total: Option<f64>,

@@ -164,8 +164,8 @@ impl McpClient {
             .await
     }
 
-    /// Returns the number and the protocol revision of the open connection; `None` if no connection
-    /// is open. Does no I/O.
+    /// Returns the sequence number and the protocol revision of the open connection; `None` if no
+    /// connection is open. Does no I/O.
     #[must_use]
     pub fn open_connection(&self) -> Option<OpenConnection> {
         self.sender.connections.open_connection()
@@ -322,8 +322,8 @@ impl McpClient {
     /// Reads a resource, and returns the `ReadResourceResult` as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`]; with code `not_found` if there is no such resource, which servers report as
-    /// -32002 or -32602.
+    /// [`McpError`] if the server is unreachable, too slow, or responds with an error. If there is
+    /// no such resource, servers respond with the JSON-RPC error -32002 or -32602.
     pub async fn read_resource(&self, uri: &str) -> Result<Box<RawValue>, McpError> {
         self.request("resources/read", &json!({ "uri": uri })).await
     }

@@ -211,8 +211,9 @@ impl HttpConnector {
         }
     }
 
-    /// Requests the server's revisions (`server/discover`) in the newest supported revision, and
-    /// once more in another revision if the server asks for that.
+    /// Sends `server/discover` in the newest supported revision. If the server rejects that
+    /// revision and lists another supported revision without a handshake, sends `server/discover`
+    /// once more in the listed revision.
     async fn discover(
         &self,
         steps: &mut ProbeSteps,

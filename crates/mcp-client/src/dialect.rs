@@ -13,7 +13,7 @@ pub(super) struct ServerDialect {
     pub(super) session_start: SessionStart,
 }
 
-/// How a session starts.
+/// How a session starts: with `initialize`, or without a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionStart {
     /// The session starts with the first request, which names this revision (2026-07-28 and

@@ -391,8 +391,8 @@ pub(crate) fn encode_response(id: &RawValue, outcome: Result<Value, RpcError>) -
     })
 }
 
-/// Serializes a message. Maps of strings and raw JSON always serialize; otherwise the message is
-/// empty, which a server rejects.
+/// Serializes a message. Maps of strings and raw JSON can always be serialized. If serialization
+/// failed nevertheless, the message would be empty, and the server would reject it.
 fn encode_message(message: &impl Serialize) -> Bytes {
     let mut bytes = Vec::with_capacity(512);
     match serde_json::to_writer(&mut bytes, message) {

@@ -5,14 +5,14 @@
 //! another one, once for all waiting calls. `flow` obtains tokens: discovers the authorization
 //! server, refreshes or requests tokens, and stores them.
 //!
-//! `discovery` finds the authorization server: `resource` fetches the metadata of the MCP server,
-//! which names issuers, and `metadata` fetches the metadata of an `issuer` from the issuer's own
+//! `discovery` finds the authorization server: `resource` fetches the MCP server's metadata, which
+//! names issuers, and `metadata` fetches the metadata of an `issuer` from the issuer's own
 //! addresses. `binding` decides which issuer may see the client's credentials.
 //!
-//! The official SDK, `rmcp`, registers the client and builds the authorization request. Discovery
-//! is done here, because the SDK does not bind metadata to the issuer in every case; token
-//! requests, because the SDK does not support DPoP, client assertions and the grants of the
-//! extensions (ADR 0010).
+//! The official SDK, `rmcp`, registers the client and builds the authorization request. Pillion
+//! discovers the authorization server itself, because the SDK does not bind metadata to the issuer
+//! in every case. Pillion also sends the token requests itself, because the SDK does not support
+//! DPoP, client assertions and the grants of the extensions (ADR 0010).
 
 mod authorization_code;
 mod authorizer;

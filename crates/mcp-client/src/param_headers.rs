@@ -45,8 +45,8 @@ pub(super) fn from_schema(schema: &Value) -> Result<Vec<ParamHeader>, ParamHeade
     Ok(headers)
 }
 
-/// Visits a schema and its subschemas. `path` is the schema's path through `properties` only;
-/// `None` elsewhere.
+/// Visits a schema and its subschemas. `path` is the path of a schema that is reached only through
+/// `properties`; `None` for every other schema.
 fn collect_headers(
     schema: &Value,
     mut path: Option<&mut Vec<String>>,

@@ -55,7 +55,7 @@ pub(super) struct Peer {
     /// The recipients of notifications, by the ID of their `subscriptions/listen` request.
     subscribers: Mutex<HashMap<RpcRequestId, mpsc::Sender<Notification>>>,
     result_cache: Arc<McpResultCache>,
-    /// Number of messages that the server has sent so far, except responses.
+    /// Number of requests and notifications that the server has sent.
     message_count: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ impl Peer {
         }
     }
 
-    /// Returns the number of requests and notifications of the server so far.
+    /// Returns the number of requests and notifications that the server has sent.
     pub(super) fn message_count(&self) -> u64 {
         self.message_count.load(Ordering::Relaxed)
     }
@@ -121,8 +121,8 @@ impl Peer {
             return None;
         }
         let params_bytes = params.as_ref().map_or(0, |params| params.get().len());
-        // A `ping` is answered at once and needs no capacity, because the capacity may be taken by
-        // input requests that wait for a user.
+        // A `ping` gets its response at once and needs no capacity, because the capacity may be
+        // taken by input requests that wait for a user.
         let capacity = (method != "ping")
             .then(|| self.limits.reserve_request(params_bytes))
             .flatten();

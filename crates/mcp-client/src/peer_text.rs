@@ -8,11 +8,11 @@ pub const MAX_ERROR_TEXT_BYTES: usize = 4 * 1024;
 /// Maximum length of a URI, a name or a cursor that identifies an entry of a list, in bytes.
 pub const MAX_IDENTIFIER_BYTES: usize = 8 * 1024;
 
-/// The mark at the end of a shortened text.
+/// The truncation marker at the end of a shortened text.
 pub(crate) const SHORTENED_MARK: &str = "... (shortened)";
 
-/// Returns `text` if it has at most `max_bytes` bytes, or else its beginning and a mark, together
-/// at most `max_bytes` bytes.
+/// Returns `text` if it has at most `max_bytes` bytes, or else the beginning of `text` and a
+/// truncation marker, together at most `max_bytes` bytes.
 ///
 /// ```
 /// use pillion_mcp_client::shortened;

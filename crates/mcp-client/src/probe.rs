@@ -16,8 +16,8 @@ pub struct ProbeStep {
     pub outcome: Result<String, String>,
 }
 
-/// The steps of a connection attempt so far. Clones share the steps, so that a waiting caller can
-/// report them if the attempt fails.
+/// The steps that a connection attempt has taken. Clones share the steps, so that a waiting caller
+/// can report the steps if the attempt fails.
 #[derive(Clone, Default)]
 pub(super) struct ProbeSteps(Arc<Mutex<Vec<ProbeStep>>>);
 
@@ -38,7 +38,8 @@ impl ProbeSteps {
 }
 
 impl ServerDialect {
-    /// Returns a description of how opening a session with this transport starts.
+    /// Describes the requests with which a session in this dialect starts, such as `POST initialize
+    /// (2025-06-18)`.
     pub(super) fn describe(self) -> String {
         let stream = match self.transport {
             TransportKind::LegacySse => "GET event stream with an endpoint, ",

@@ -100,8 +100,8 @@ impl ProtocolVersion {
 
     /// Returns the revision for a server that responds to the handshake with the revision `text`:
     /// the newest revision with a handshake that is not newer than `text`. Revisions are dates, so
-    /// they sort as text. A server may use a revision that is newer than this client and compatible
-    /// enough.
+    /// they sort as text. A server's revision that this client does not know may still be
+    /// compatible.
     pub(crate) fn closest_handshake_revision(text: &str) -> Self {
         let closest_version = Self::ALL
             .into_iter()

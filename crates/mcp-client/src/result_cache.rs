@@ -28,7 +28,7 @@ struct CachedResults {
     /// Cached results by method and parameters.
     results: HashMap<(String, String), CachedResult>,
     bytes: usize,
-    /// The number of times that the results of a method were invalidated.
+    /// The number of times that the results of each method were invalidated, by method.
     generations: HashMap<&'static str, u64>,
 }
 

@@ -220,8 +220,8 @@ fn with_lowercase_hex(encoded_text: &str) -> String {
     text
 }
 
-/// Returns the length of the beginning of `secret` at the end of `text`, if it has at least
-/// [`MIN_CUT_OFF_BYTES`].
+/// Returns the length of the longest beginning of `secret` with which `text` ends; `None` if that
+/// length is less than [`MIN_CUT_OFF_BYTES`].
 fn find_cut_off_length(text: &str, secret: &str) -> Option<usize> {
     let lengths = MIN_CUT_OFF_BYTES..secret.len();
     lengths

@@ -362,8 +362,8 @@ impl Session {
     }
 }
 
-/// Returns the JSON-RPC error of an outcome, also if it arrived with an HTTP status that requests a
-/// credential.
+/// Returns the JSON-RPC error of an outcome, even if the error arrived with an HTTP status that
+/// requests a credential.
 fn rpc_error(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<&RpcError> {
     match outcome {
         Ok(Err(error)) => Some(error),

@@ -33,7 +33,8 @@ pub(crate) enum SessionLoss {
 pub(crate) enum ResponseForm {
     /// A JSON-RPC error with the ID of the request, whatever the transport and the HTTP status.
     RpcResponse,
-    /// An HTTP error whose body is a JSON-RPC error with this code, and with another ID or none.
+    /// An HTTP error whose body is a JSON-RPC error with this code, and with another ID or without
+    /// an ID.
     Error(i64),
     /// An HTTP error with any other body, or without a body.
     Other,

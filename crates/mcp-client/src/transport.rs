@@ -33,8 +33,8 @@ pub(super) struct SerializedRequest {
     pub(super) message: Bytes,
     /// Headers that mirror parts of the message (2026-07-28); only used over HTTP.
     pub(super) mirrored_headers: MirroredHeaders,
-    /// Whether the response comes at the end of a long-lived stream, for which only single events
-    /// are limited.
+    /// Whether the response comes at the end of a long-lived stream, where only the size of single
+    /// events is limited.
     pub(super) is_endless: bool,
     /// Whether the request is part of opening the connection, and must not be sent over another
     /// one.
@@ -78,7 +78,7 @@ pub(super) trait Transport: Send + Sync {
     /// Sends a request and waits for the response with its ID.
     async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind>;
 
-    /// Sends a message without a response.
+    /// Sends a message that expects no response.
     async fn notify(&self, message: Bytes, repeat_safety: RepeatSafety)
     -> Result<(), McpErrorKind>;
 
@@ -101,7 +101,8 @@ pub(super) trait Transport: Send + Sync {
     /// Returns whether the connection is usable, as far as known without I/O.
     fn is_open(&self) -> bool;
 
-    /// Sets the negotiated revision, for transports that send it outside of the messages.
+    /// Sets the negotiated revision. Used by transports that send the revision outside of the
+    /// messages, in an HTTP header.
     fn set_version(&self, _version: ProtocolVersion) {}
 
     /// Starts to receive messages outside of responses, if that requires a separate stream, and

@@ -351,8 +351,7 @@ impl CatalogEntry {
     }
 }
 
-/// Returns the name of the account to which the CPU time for processing lists for a caller is
-/// charged.
+/// Returns the name under which the CPU time for processing a caller's lists is counted.
 pub(super) fn compute_account(caller: &Caller) -> String {
     format!("list of {:?}", caller.context.principal)
 }
@@ -456,7 +455,7 @@ fn make_names_unique(prompts: &mut Vec<CatalogEntry>, upstreams: &Upstreams) {
     });
 }
 
-/// Returns the prompt with the name `name`.
+/// Returns a copy of `prompt` with the name `name`; `None` if `prompt` is not a JSON object.
 fn rename_prompt(prompt: &RawValue, name: &str) -> Option<Box<RawValue>> {
     let mut members: Members = serde_json::from_str(prompt.get()).ok()?;
     members.insert("name".to_owned(), to_raw_value(name).ok()?);

@@ -91,8 +91,8 @@ async fn handle_without_span(
     if !is_stateless {
         return Ok(result);
     }
-    // Only the results of lists, `server/discover` and `resources/read` have members about caching.
-    // A result that requests more input has no such members.
+    // Only the results of lists, `server/discover` and `resources/read` have the members `ttlMs`
+    // and `cacheScope`. A result that requests more input does not have these members.
     let is_cacheable =
         method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
     let result_bytes = result.get().len();

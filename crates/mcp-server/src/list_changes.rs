@@ -54,7 +54,7 @@ type Watches = Mutex<Vec<Arc<ServerWatch>>>;
 /// The method of the notification that reports a change of a list.
 pub(super) type ListChangeMethod = &'static str;
 
-/// The methods of the notifications of all changes of which clients are notified.
+/// The methods of all list change notifications that clients can receive.
 const LIST_CHANGED_METHODS: [ListChangeMethod; 3] = [
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
@@ -125,7 +125,7 @@ impl ListChanges {
         });
     }
 
-    /// Starts to listen for changes that a caller with this visibility may see.
+    /// Starts listening for list changes that a caller with this visibility may see.
     pub(super) fn listen(&self, gateway: &Gateway, visibility: &Visibility) -> ChangeReceiver {
         let changes = self.changes.subscribe();
         let mut watched_servers = self.watched_servers.lock();

@@ -21,8 +21,8 @@ pub(super) struct RequestTask {
     messages: mpsc::Receiver<ClientMessage>,
     task: JoinHandle<Result<Box<RawValue>, RpcError>>,
     request: Arc<Request>,
-    /// This request's entry in the account that limits how many requests continue without their
-    /// client. `None` if dropping this value cancels the request.
+    /// Counts this request toward the maximum number of requests that continue without their
+    /// clients. `None` if dropping the `RequestTask` cancels the request.
     attachment: Option<Attachment>,
     /// The result, stored until all earlier messages are delivered.
     result: Option<Result<Box<RawValue>, RpcError>>,
@@ -46,8 +46,8 @@ impl RequestTask {
         Self::spawn(caller, request, requester, None)
     }
 
-    /// Starts a request that continues when its client disconnects, within the limits of the
-    /// caller's account for such requests.
+    /// Starts a request that continues when its client disconnects, if the limit of the caller's
+    /// principal on such requests allows this; otherwise the disconnect cancels the request.
     pub(super) fn start_detachable(
         caller: &Caller,
         request: Arc<Request>,

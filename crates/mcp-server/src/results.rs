@@ -65,8 +65,8 @@ pub(super) async fn read(
 /// Adds a resource link to a truncated `CallToolResult`, from which the client can read the
 /// complete result. Does nothing if the client's revision does not support resource links.
 pub(super) fn add_link(result: &mut Value, stored_result: &Value, version: ProtocolVersion) {
-    // Clients support resource links if their revision has the version header, because one revision
-    // introduced both.
+    // Clients support resource links if their revision has the header `MCP-Protocol-Version`,
+    // because revision 2025-06-18 introduced both the header and resource links.
     if !version.supports(Feature::ProtocolVersionHeader) {
         return;
     }

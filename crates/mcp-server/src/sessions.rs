@@ -25,8 +25,8 @@ use pillion_gateway::calling_client::message;
 /// least recently used session.
 const MAX_SESSIONS: usize = 10_000;
 
-/// Maximum number of sessions of one principal. Above this maximum, one of the principal's own
-/// sessions is closed, which is chosen by the rule of [`MAX_SESSIONS`].
+/// Maximum number of sessions of one principal. Above this maximum, one session of the principal is
+/// closed. The rule of [`MAX_SESSIONS`] selects the session.
 const MAX_SESSIONS_PER_PRINCIPAL: usize = 1_000;
 
 /// Time after which an unused session without an open stream expires.

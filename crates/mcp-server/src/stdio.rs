@@ -334,8 +334,8 @@ impl StdioConversation {
         }
     }
 
-    /// Returns the permit of a request of this size, or `None` if the running requests are too
-    /// large.
+    /// Returns the permit for a request of `request_bytes` bytes, or `None` if the running requests
+    /// and this request together would exceed [`MAX_RUNNING_KIB`].
     fn acquire_permit(&self, request_bytes: usize) -> Option<OwnedSemaphorePermit> {
         // Limits the size to the maximum, so that a single request always fits.
         let needed_kib =

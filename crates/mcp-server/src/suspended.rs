@@ -50,7 +50,7 @@ struct InputRequest {
 }
 
 /// The suspended requests. Each is charged to the account of its principal. If the account is full,
-/// the oldest request of the principal's user with the most suspended requests is dropped.
+/// the principal's user who has the most suspended requests loses the oldest of them.
 #[derive(Debug, Default)]
 pub(super) struct SuspendedRequests {
     requests: Mutex<HashMap<Uuid, SuspendedRequest>>,
@@ -67,7 +67,8 @@ struct SuspendedRequest {
     charge: Charge,
 }
 
-/// The method, parameters and owner of a request, which must be the same in the next round.
+/// The method, parameters and owner of a request. The client's next request must have the same
+/// method, parameters and owner to resume the request.
 #[derive(Debug, PartialEq)]
 struct RequestIdentity {
     method: String,
@@ -158,7 +159,8 @@ impl SuspendedRequests {
         raw(&result)
     }
 
-    /// Removes expired requests. Returns when the next request expires.
+    /// Removes expired requests. Returns the time at which the next request expires, or `None` if
+    /// no suspended request is left.
     fn expire(&self) -> Option<Instant> {
         let mut requests = self.requests.lock();
         requests.retain(|_, request| !request.has_expired());
@@ -361,7 +363,8 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!other_task.is_finished() && !large_task.is_finished());
         assert!(accounts.total().bytes <= 2 * limit.bytes);
-        // Requests that no client resumes are removed, and no longer count.
+        // Requests that no client resumes are removed after a timeout and no longer count toward
+        // the limit.
         expire_later(&state);
         expire_later(&state);
         tokio::time::sleep(RESPONSE_TIMEOUT + Duration::from_secs(1)).await;

@@ -15,9 +15,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 /// A tool of an MCP server, as a [`Tool`].
 ///
-/// The output of a call is the unchanged JSON-RPC result. A result with `isError` is a failed call,
-/// which keeps the content. If structured content does not match the tool's `outputSchema`, the
-/// call still succeeds, with the reason as `output_mismatch` in the metadata.
+/// The output of a call is the unchanged JSON-RPC result. A result with `isError` makes the call
+/// fail; the failure contains the result. If structured content does not match the tool's
+/// `outputSchema`, the call still succeeds, with the reason as `output_mismatch` in the metadata.
 #[derive(Debug)]
 pub struct McpTool {
     client: McpClient,
@@ -156,7 +156,7 @@ impl McpTool {
         &self.remote_name
     }
 
-    /// Calls the tool over another client of its server, for example with another credential.
+    /// Calls the tool through another client of its server, for example with another credential.
     ///
     /// # Errors
     /// The tool failed or could not be called; [`error_code`] defines the code of an error.
@@ -294,7 +294,8 @@ async fn to_outcome(
 /// Parses a tool's result. The MCP client has already limited the number of values in the result.
 ///
 /// # Errors
-/// The text of a result with `isError`, with the result itself.
+/// The result has `isError`, or is not valid JSON. The failure of a result with `isError` contains
+/// the result; the message of the failure consists of the text blocks of the result.
 fn parse_result(tool_result: &ToolCallResult) -> Result<ToolOutput, ToolFailure> {
     let result: Value = serde_json::from_str(tool_result.result.get()).map_err(|error| {
         ToolFailure::internal(format!(

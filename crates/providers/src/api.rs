@@ -25,7 +25,8 @@ pub trait ProviderApi: ToolFormat {
     /// format of the provider.
     ///
     /// # Errors
-    /// [`Rejected`](ModelErrorKind::Rejected), with the position of the invalid message.
+    /// [`Rejected`](ModelErrorKind::Rejected), with the path of the invalid part, such as
+    /// `messages[3].content[0]`.
     fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
 
     /// Returns the path of the endpoint for `model`, relative to the base URL, such as
@@ -80,7 +81,7 @@ pub trait ProviderApi: ToolFormat {
     /// response.
     fn parts_pointer(&self) -> &'static str;
 
-    /// Returns the reason for which a response ended.
+    /// Returns why a response ended.
     fn finish(&self, body: &Value, has_calls: bool) -> Finish;
 
     /// Returns the token usage that a response reports.

@@ -24,7 +24,7 @@ pub(crate) enum Ending {
     Filtered,
     /// The provider paused a response that uses the provider's own tools.
     Paused,
-    /// The response broke off with an error.
+    /// The response ended early with an error.
     Failed,
 }
 
@@ -123,7 +123,7 @@ impl StreamedReason {
         self.is_current && !self.was_premature
     }
 
-    /// Formats why the stream of a response without a documented finish reason is invalid.
+    /// Formats the error message for a stream that ended without a documented finish reason.
     pub(crate) fn format_early_end_message(&self) -> String {
         match &self.reason {
             Some((text, None)) => {

@@ -5,7 +5,7 @@ use pillion_core::tool::ErrorCode;
 use crate::Provider;
 use crate::node::JsonFault;
 
-/// The reason for which a response body cannot be parsed.
+/// The reason why a response body cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
@@ -51,7 +51,7 @@ pub enum ModelErrorKind {
     Cancelled,
 }
 
-/// The reason for which a model gave no response. The message contains no API key, and no part of a
+/// The reason why a model returned no response. The message contains no API key, and no part of a
 /// URL except the host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

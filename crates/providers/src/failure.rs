@@ -23,8 +23,8 @@ const TOO_LONG_PHRASES: [&str; 8] = [
 pub struct ProviderFailure<'a> {
     /// The HTTP status, if the error has one.
     pub(crate) status: Option<u16>,
-    /// The kind of failure that the provider's own error code indicates; `None` if it indicates
-    /// none.
+    /// The kind of failure that the provider's own error code indicates; `None` if the error code
+    /// indicates no kind.
     pub(crate) kind: Option<ModelErrorKind>,
     /// The error message of the provider.
     pub(crate) message: Option<&'a str>,

@@ -84,7 +84,8 @@ impl RoleMessages {
 /// Parses all messages.
 ///
 /// # Errors
-/// [`Rejected`](ModelErrorKind::Rejected) with the position, such as `messages[3].content[0]`.
+/// [`Rejected`](ModelErrorKind::Rejected), with the path of the invalid part, such as
+/// `messages[3].content[0]`.
 pub(crate) fn parse_messages(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, ModelError> {
     parse_all_messages(messages).map_err(|fault| rejected_error(fault.to_string()))
 }

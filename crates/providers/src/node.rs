@@ -6,8 +6,8 @@ pub struct Node<'a> {
     path: String,
 }
 
-/// The reason for which a JSON document cannot be read. `path` is a location in the document, such
-/// as `choices[0].message.tool_calls[2].id`.
+/// The reason why a JSON document cannot be read. `path` is a location in the document, such as
+/// `choices[0].message.tool_calls[2].id`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonFault {

@@ -261,7 +261,7 @@ fn take_calls_of_other_choices(body: &mut Value) -> Option<Value> {
     calls.into_iter().next()
 }
 
-/// Returns the error that a choice reports if the response broke off.
+/// Returns an error if the choice reports that the response ended early because of an error.
 fn check_choice(choice: &mut Map<String, Value>) -> Result<(), ModelError> {
     match choice.remove("error") {
         Some(error) if !is_blank_error(&error) => OpenAiChat.check_error(&json!({"error": error})),

@@ -159,7 +159,7 @@ fn is_reasoning_model(model: &str) -> bool {
     (is_o_series || is_gpt_5_or_later || name.starts_with("codex-")) && !name.contains("-chat")
 }
 
-/// Returns the meaning of the reason for which a response is incomplete.
+/// Returns the meaning of the reason why a response is incomplete, such as `max_output_tokens`.
 fn parse_ending(reason: &str) -> Option<Ending> {
     Some(match reason {
         "max_output_tokens" => Ending::Length,

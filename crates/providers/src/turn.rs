@@ -98,7 +98,7 @@ pub enum Delta {
     /// A piece of a tool call. The first piece of the call at an `index` has the ID and name of the
     /// call. The arguments arrive as pieces of JSON text.
     ToolCall {
-        /// The position of the call in the response, from 0.
+        /// The index of the call among the response's calls, from 0.
         index: usize,
         /// The ID of the call; `None` except in the first piece.
         id: Option<String>,
@@ -107,9 +107,9 @@ pub enum Delta {
         /// The next piece of the arguments' JSON text.
         arguments: String,
     },
-    /// The outcome of a tool that the provider called natively. A response body with only that
-    /// outcome, which [`native_calls`](crate::native_calls) can parse. The complete response
-    /// includes the outcome as well.
+    /// The outcome of a tool that the provider called natively, as a response body that contains
+    /// only this outcome. [`native_calls`](crate::native_calls) can parse the body. The complete
+    /// response includes the outcome as well.
     Native(Value),
 }
 
@@ -119,7 +119,7 @@ pub struct TurnResponse {
     /// The provider's response body, reassembled if the response was streamed.
     /// [`parse_tool_calls`](crate::parse_tool_calls) and related functions read it.
     pub body: Value,
-    /// The reason for which the response ended.
+    /// The reason why the response ended.
     pub finish: Finish,
     /// The token usage of the request.
     pub usage: Usage,
@@ -135,7 +135,7 @@ pub struct ProviderMembers {
     pub calls: Vec<Map<String, Value>>,
 }
 
-/// The reason for which a response ended.
+/// The reason why a response ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {

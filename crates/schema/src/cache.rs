@@ -16,7 +16,8 @@ const MAX_CACHED_BYTES: u64 = 64 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct SchemaSlot {
     compiled_schema: ArcSwapOption<CompiledSchema>,
-    /// Whether the compiled form was used since the cache last looked at this slot.
+    /// Whether the compiled form was used since the eviction algorithm (CLOCK) last checked this
+    /// slot.
     was_used: AtomicBool,
     /// Why the schema cannot be compiled, once an attempt has failed.
     pub(super) error: OnceLock<SchemaError>,

@@ -18,8 +18,8 @@ pub(super) const STEP_KEYWORD: &str = "x-pillion-step";
 const MAX_PARTS: usize = 50_000;
 /// Maximum nesting of subschemas. Parsed JSON is never nested more deeply.
 const MAX_LEVELS: usize = 128;
-/// Maximum number of references. The number is limited, because the compiler follows chains of
-/// references recursively, on the stack.
+/// Maximum number of references (`$ref`). The number is limited because the compiler follows chains
+/// of references recursively, on the stack.
 const MAX_REFERENCES: usize = 1_000;
 /// Maximum number of regular expressions, each of which takes time to compile.
 const MAX_PATTERNS: usize = 512;
@@ -83,7 +83,8 @@ impl SubschemaLocation {
     }
 }
 
-/// Returns `schema` with a step counter in each subschema, its patterns and its compiled size.
+/// Adds a step counter to each subschema of `schema`, and measures the patterns and the compiled
+/// size. Returns the instrumented schema with the measures.
 ///
 /// The counter is in `allOf`, so that the locations to which references point do not change. The
 /// validator evaluates `allOf` before all keywords that multiply the work of a check (`anyOf`,
@@ -209,7 +210,7 @@ fn move_ref_to_all_of(entries: &mut Map<String, Value>) {
 }
 
 fn add_counter(entries: &mut Map<String, Value>) {
-    // The compiler rejects an `allOf` of another type.
+    // An `allOf` that is not a list gets no counter, because the compiler rejects the schema.
     if !entries.get("allOf").is_none_or(Value::is_array) {
         return;
     }
@@ -222,8 +223,8 @@ fn add_counter(entries: &mut Map<String, Value>) {
 }
 
 /// Replaces the patterns of a schema with simple patterns, so that a check of the other keywords
-/// takes little time. Returns `None` if a reference leads into `patternProperties`, because its
-/// target could not be found under a changed pattern.
+/// takes little time. Returns `None` if a reference leads into `patternProperties`, because the
+/// target of the reference could not be found under a changed pattern.
 pub(super) fn without_patterns(schema: &Value) -> Option<Value> {
     Some(match schema {
         Value::Array(items) => {

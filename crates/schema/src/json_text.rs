@@ -120,7 +120,7 @@ fn decode_text(text: &str, types: JsonTypes) -> Option<Value> {
 
 fn is_allowed(text: &str, value: &Value, types: JsonTypes) -> bool {
     let allowed_types = match value {
-        // PHP encodes an empty object as `[]`.
+        // PHP encodes an empty array as `[]` even if the array represents an object.
         Value::Array(items) if items.is_empty() && types & OBJECT != 0 => types | ARRAY,
         // An integer that is too large was parsed as a float, which may have lost digits.
         Value::Number(number) if number.is_f64() => {

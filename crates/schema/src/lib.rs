@@ -197,8 +197,9 @@ impl CompiledSchema {
         self.patterns.count > 0
     }
 
-    /// Validates `arguments`, then adds the defaults of missing arguments. `[]`, PHP's encoding of
-    /// an empty object, counts as `{}` where the schema allows objects but no arrays.
+    /// Validates `arguments`, then adds the defaults of missing arguments. `[]` counts as `{}`
+    /// where the schema allows objects but no arrays, because PHP encodes an empty array as `[]`
+    /// even if the array represents an object.
     ///
     /// # Errors
     /// The first violation in the order of the parameters; `arguments` is then unchanged. Arguments

@@ -20,7 +20,7 @@ pub enum OptionalNull {
 /// Returns the intended form of `value`, if that differs from `value`:
 ///
 /// - `[]` becomes `{}` where the schema allows objects but no arrays, because PHP encodes an empty
-///   object as `[]`
+///   array as `[]` even if the array represents an object
 /// - an optional member whose schema does not allow `null` is removed if it is `null`, depending on
 ///   `nulls`
 ///
@@ -48,8 +48,8 @@ pub(super) fn coerce_value(
 }
 
 /// Replaces `[]` by `{}` in each `default` whose schema allows objects but no arrays, because PHP
-/// encodes an empty object as `[]`. If a schema has a huge number of such defaults, only some of
-/// them are replaced.
+/// encodes an empty array as `[]` even if the array represents an object. If a schema has a huge
+/// number of such defaults, only some of them are replaced.
 pub fn coerce_defaults(schema: &mut Value) {
     let mut defaults = DefaultPointers::default();
     find_defaults(schema, &mut String::new(), &mut defaults);

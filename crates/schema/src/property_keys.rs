@@ -1,5 +1,5 @@
-//! Property names that every model provider accepts: `^[a-zA-Z0-9_.-]{1,64}$`. A single other name
-//! makes Anthropic reject the whole request.
+//! Property names that every model provider accepts: `^[a-zA-Z0-9_.-]{1,64}$`. Anthropic rejects a
+//! whole request if a single property name does not match this pattern.
 
 use std::collections::{HashMap, HashSet};
 

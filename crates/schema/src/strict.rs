@@ -88,7 +88,7 @@ struct StrictWriter {
     character_count: usize,
 }
 
-/// The position of a subschema.
+/// Where a subschema is: at the root of the schema, or below the root, at a nesting depth.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SubschemaPosition {
     Root,
@@ -107,8 +107,8 @@ impl SubschemaPosition {
         Self::Level(self.level() + 1)
     }
 
-    /// Returns the position of one of several schemas that apply to the same value. Such a schema
-    /// is not at the root, but has the same nesting depth.
+    /// Returns the position of a subschema of `anyOf`. The subschema is not the root schema, but
+    /// has the nesting depth of the schema that contains the `anyOf`.
     fn same_level(self) -> Self {
         Self::Level(self.level())
     }

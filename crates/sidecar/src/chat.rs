@@ -170,8 +170,8 @@ impl Chat {
         run_before_deadline(deadline, Box::pin(begin_future)).await
     }
 
-    /// Starts a chat that is stored only while tools have run and the model has not answered yet,
-    /// because the client itself stores the conversation.
+    /// Starts a chat that is stored only between the model's first tool call and the model's final
+    /// response, because the client itself stores the conversation.
     pub(crate) async fn begin_stateless(
         app: &App,
         caller: &ChatCaller,
@@ -246,8 +246,8 @@ impl Chat {
         &self.recorder.stored_chat.model
     }
 
-    /// Runs the chat until the model has answered, calls wait for approval, or an error occurs.
-    /// Sends events to `listener`, including parts of the answers.
+    /// Runs the chat until the model gives its final response, calls wait for approval, or an error
+    /// occurs. Sends events to `listener`, including parts of the model's responses.
     pub(crate) async fn run(self, listener: Option<ChatEventCallback>) -> ChatOutcome {
         let (context, mut deadline) = (self.context, self.deadline);
         let chat_loop = self.chat_loop.with_streaming(listener.is_some());

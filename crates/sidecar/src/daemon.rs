@@ -26,7 +26,8 @@ use pillion_gateway::state::State;
 pub use signals::StopSignals;
 use sockets::Sockets;
 
-/// Time for which keep-alive connections may send a last request if a successor already serves.
+/// Time for which keep-alive connections may send a last request if a successor already serves the
+/// sockets.
 const LAST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for which keep-alive connections may send a last request if the next process starts only
 /// after this one has ended.
@@ -138,8 +139,9 @@ impl Daemon {
             }
         };
         let counting_task = AbortOnDropHandle::new(count_calls_task);
-        // The connection and the lock stay open until this process ends: when they close, the
-        // successor, or any later sidecar, detects that this process has finished its calls.
+        // The connection to the successor and the finishing lock stay open until this process ends:
+        // when they close, the successor, or any later sidecar, detects that this process has
+        // finished its calls.
         let mut successor_connection = None;
         let mut finishing_lock = None;
         let mut stopping_since = None;
@@ -183,7 +185,8 @@ impl Daemon {
     }
 }
 
-/// Applies the server changes that the previous sidecar accepted until its last request.
+/// Reads the servers from the store again, now and after the predecessor's last request, to apply
+/// changes that the predecessor still accepted.
 async fn apply_predecessor_changes(servers: Arc<Servers>) {
     for delay in [
         Duration::ZERO,

@@ -134,7 +134,8 @@ impl Successor {
     /// end of the stream tells the successor that the process has ended.
     ///
     /// # Errors
-    /// The successor belongs to an untrusted user, gives up, or takes too long for a step.
+    /// The successor belongs to an untrusted user, closes the connection too early, or exceeds the
+    /// timeout of a step.
     pub(crate) async fn hand_over(
         self,
         descriptors: &[(DescriptorKind, OwnedFd)],
@@ -166,8 +167,8 @@ impl Successor {
         let all_descriptors: Vec<_> = socket_descriptors.chain(predecessor_descriptors).collect();
         with_step_timeout(message::send(&stream, &all_descriptors, &process_ids)).await?;
         with_step_timeout(expect_line(&mut stream, READY_LINE)).await?;
-        // A write error is ignored, because the successor is ready even if it does not receive this
-        // reply.
+        // A write error is ignored, because the successor is ready even if it does not receive
+        // `CONFIRMATION_REPLY`.
         drop(with_step_timeout(stream.write_all(CONFIRMATION_REPLY)).await);
         Ok(stream)
     }

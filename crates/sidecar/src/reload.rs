@@ -48,12 +48,12 @@ pub(crate) enum ReloadError {
     Panicked,
 }
 
-/// A loaded configuration and its file of tokens.
+/// A loaded configuration and its token file.
 #[derive(Debug, Clone)]
 pub struct LoadedConfig {
     /// The configuration, with the files from which it was read.
     pub config: Config,
-    /// The file with the tokens of the TCP listener, once it was read.
+    /// The token file of the TCP listener; `None` until the file is read, or if none is configured.
     tokens_file: Option<ConfigFile>,
 }
 
@@ -68,7 +68,7 @@ struct ReadAttempt<T> {
 
 impl LoadedConfig {
     /// Resolves the access rules of the configuration, with this process's environment. Reads the
-    /// file of the tokens only once, so that all uses see the same text.
+    /// token file only once, so that every use of the file sees the same text.
     ///
     /// # Errors
     /// [`AccessError`] if a user, a group or the token file of the access rules cannot be resolved.

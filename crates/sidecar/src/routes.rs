@@ -114,8 +114,8 @@ fn served_paths() -> Vec<(String, MethodRouter<App>)> {
     for (_, paths, methods) in table::documented_routes() {
         for mut path in paths.paths.into_keys() {
             if path == route::OPENAI_MODEL.path {
-                // The ID becomes a wildcard, because many OpenAI clients put model IDs such as
-                // `meta-llama/...` into the path unescaped.
+                // The parameter `id` matches several path segments, because many OpenAI clients put
+                // model IDs such as `meta-llama/...` into the path unescaped.
                 path = path.replace("{id}", "{*id}");
             }
             handlers_by_path.push((path, methods.clone()));
@@ -126,8 +126,8 @@ fn served_paths() -> Vec<(String, MethodRouter<App>)> {
     handlers_by_path
 }
 
-/// Adds the middleware around every route: request log and metrics, headers for web pages, error
-/// formats of other APIs, panic handling, and authentication of TCP requests.
+/// Adds the middleware around every route: request log and metrics, CORS headers, error formats of
+/// the compatible APIs, panic handling, and authentication of TCP requests.
 fn add_middleware(router: Router, app: App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), authenticate))
@@ -163,8 +163,8 @@ async fn log_request(State(app): State<App>, request: Request, next: Next) -> Re
     response
 }
 
-/// A running request, which writes its log line, counts in the metrics and ends its trace span when
-/// it ends.
+/// A running request. The end of the request writes a log line, updates the metrics and ends the
+/// trace span.
 struct LoggedRequest<'r> {
     id: Arc<str>,
     /// The span of the request's log lines.
@@ -216,7 +216,8 @@ impl<'r> LoggedRequest<'r> {
         }
     }
 
-    /// Ends the request with this status. Writes its log line and counts it in the metrics.
+    /// Ends the request with the status `status`: writes the request's log line and counts the
+    /// request in the metrics.
     fn finish(self, app: &App, status: StatusCode) {
         let (method, route) = (self.method, self.route);
         let elapsed = self.started_at.elapsed();

@@ -78,13 +78,13 @@ pub struct Listeners {
     pub tcp: Option<TcpEndpoint>,
 }
 
-/// A TCP listener with its limits for connections without a valid token.
+/// A TCP listener with the limits on its connections.
 #[derive(Debug)]
 pub struct TcpEndpoint {
     /// The listening TCP socket.
     pub listener: TcpListener,
-    /// Maximum number of authenticated connections; the same number of unauthenticated connections
-    /// may be open.
+    /// Maximum number of authenticated connections, and also the maximum number of unauthenticated
+    /// connections.
     pub max_connections: usize,
     /// Maximum time that a connection may stay unauthenticated.
     pub authentication_timeout: Duration,
@@ -95,8 +95,8 @@ pub struct TcpEndpoint {
 pub enum Stop {
     /// The process ends without a successor, so new connections are rejected.
     WithoutSuccessor,
-    /// A successor process, or the service manager on its behalf, holds the sockets, so no client
-    /// is rejected in the meantime.
+    /// A successor process, or the service manager on its behalf, holds the sockets, so new
+    /// connections wait instead of being rejected.
     WithSuccessor {
         /// The time for which a keep-alive connection may send one more request. The connection is
         /// closed after the response to this request. If the connection were closed at once, a

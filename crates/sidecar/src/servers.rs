@@ -1,8 +1,9 @@
-//! The upstream MCP servers of the configuration file, and those of the store, which can be added,
-//! changed and removed at run time.
+//! The upstream MCP servers of the configuration file, and the upstream MCP servers of the store,
+//! which clients can add, change and remove at run time.
 //!
-//! `Servers` combines both and applies every change at once to the running application, as
-//! after a reload of the configuration file, without interrupting calls.
+//! `Servers` combines the servers of the file and of the store, and applies every change at once to
+//! the running application, as after a reload of the configuration file, without interrupting
+//! calls.
 
 mod background_tasks;
 mod catalog;
@@ -45,8 +46,8 @@ pub(crate) trait RunningApplication: Send + Sync {
     /// Returns the gateway with the current servers.
     fn gateway(&self) -> Gateway;
 
-    /// Replaces the servers with the servers in `config`. If `access` is given, also applies all
-    /// other settings of `config` and these access rules.
+    /// Replaces the servers with the servers in `config`. If `access` is given, also applies these
+    /// access rules and all other settings of `config`.
     async fn apply(&self, config: &Config, access: Option<Access>);
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Servers {
     application: OnceLock<Weak<dyn RunningApplication>>,
     /// The current configuration file, without the servers of the store. Locked during a change.
     file_config: Mutex<Config>,
-    /// The users' credentials and the vault, which is replaced when its key changes.
+    /// The users' credentials and the vault. The vault is replaced when the vault's key changes.
     user_credentials: UserCredentials,
     servers: RwLock<Arc<Vec<Server>>>,
     /// Number of requested reconnects by server name.
@@ -243,8 +244,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Reconnects to the server with this ID or name. The current session, with all state of the
-    /// client such as an authorization, ends when its running calls have finished.
+    /// Reconnects to the server with this ID or name. The current session ends when its running
+    /// calls have finished; the state of its MCP client, such as an authorization, is then dropped.
     ///
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server.

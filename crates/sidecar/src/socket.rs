@@ -32,7 +32,7 @@ pub struct Socket {
 #[derive(Debug)]
 pub struct SocketGuard {
     path: PathBuf,
-    /// The ID of the socket's file; `None` while the file does not exist.
+    /// The device and inode numbers of the socket file; `None` while the file does not exist.
     file: Option<SocketFileId>,
     lock: lock::SocketLock,
     permissions: Permissions,
@@ -46,7 +46,8 @@ pub(crate) struct Permissions {
 }
 
 impl Permissions {
-    /// Returns the permissions of a configuration, with the group resolved.
+    /// Returns the permissions for the configured group and mode, with the group resolved to its
+    /// ID.
     ///
     /// # Errors
     /// [`SocketError::UnknownGroup`] if the group does not exist; [`SocketError::GroupLookup`] if

@@ -141,7 +141,7 @@ impl ApprovalStore for SqlStore {
         now: Timestamp,
     ) -> Result<OpenApprovals> {
         // The SQL conditions must match exactly the approvals for which `QuotaAccount::new` returns
-        // this account.
+        // `account`.
         let (condition, name) = match account {
             QuotaAccount::Principal(principal) => {
                 let sql_condition =

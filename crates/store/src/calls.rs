@@ -1,6 +1,6 @@
-//! The call log. [`CallSpool`] writes the records of calls that only this process records to a
-//! file. [`CallWriter`] takes all other records, and commits several records together. The module
-//! `log` reads the records.
+//! The call log. [`CallSpool`] writes to a file the records of calls that only this process
+//! records. [`CallWriter`] writes all other records to the database, several in one commit. The
+//! module `log` reads the records.
 
 mod batch;
 mod log;

@@ -77,8 +77,8 @@ impl StoredReading {
         }
     }
 
-    /// Returns whether records whose begin times are in this range can be written without first
-    /// storing another reading.
+    /// Returns whether records whose begin times are between `earliest_time` and `latest_time` can
+    /// be written without first storing another reading.
     fn is_sufficient_for(&self, now: &ClockReading, earliest_time: i64, latest_time: i64) -> bool {
         let elapsed_ms = now.uptime.saturating_sub(self.uptime);
         let expected_wall_time = self.wall_time.saturating_add(elapsed_ms);
@@ -125,8 +125,8 @@ impl StoreClock {
         self.store(ClockReading::now(), None).await
     }
 
-    /// Stores a reading of the clock if the begin times of these records are too far from the last
-    /// stored reading. Must be called before the records are written.
+    /// Stores a reading of the clock, unless the last stored reading is recent enough for the begin
+    /// times of `calls`. Must be called before the records in `calls` are written.
     ///
     /// # Errors
     /// `unavailable` if a reading cannot be stored.

@@ -199,7 +199,7 @@ impl SqlStore {
     }
 
     /// Waits like [`catch_up`](Self::catch_up), and also writes the records of every process that
-    /// uses the same file.
+    /// uses the store's file.
     pub(crate) async fn flush_all_processes(&self) -> Result<()> {
         self.catch_up().await?;
         match &self.file {

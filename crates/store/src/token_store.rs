@@ -12,8 +12,8 @@ use crate::vault::{Vault, VaultError};
 /// A store of OAuth tokens in a [`Vault`], for one identity.
 ///
 /// A client may still run after its tokens must no longer be stored: when an MCP server is removed,
-/// running calls continue, and may renew a token. [`close`](Self::close) prevents these tokens from
-/// being stored.
+/// running calls continue, and may renew a token. After [`close`](Self::close), renewed tokens are
+/// not stored.
 #[derive(Debug)]
 pub struct VaultTokenStore {
     vault: Arc<Vault>,

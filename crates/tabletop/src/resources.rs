@@ -22,7 +22,7 @@ const MAX_MESSAGES: u32 = 200;
 /// Maximum number of listed scenes.
 const MAX_SCENES: u32 = 200;
 
-/// Maximum length of a message in the list, in characters.
+/// Maximum length of a message in the list of scenes, in characters.
 const MAX_EXCERPT_CHARS: usize = 80;
 
 /// Provides the resources `transcript://scene/{id}`, `scene://{id}` and `metrics://counters`.

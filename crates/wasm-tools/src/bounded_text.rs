@@ -59,10 +59,11 @@ impl Write for BoundedText {
     }
 }
 
-/// Returns the beginning of a text, of at most `max_bytes` bytes, with a mark if it was cut.
+/// Returns the beginning of a text, of at most `max_bytes` bytes, with a marker if the text was
+/// truncated.
 pub(crate) fn truncate(text: &str, max_bytes: usize) -> String {
     let mut bounded_text = BoundedText::with_limit(max_bytes);
-    // Ignores the error, with which `write_str` reports that the text was cut.
+    // Ignores the error that `write_str` returns if the text is truncated.
     let _ = bounded_text.write_str(text);
     bounded_text.into_text()
 }
@@ -70,7 +71,7 @@ pub(crate) fn truncate(text: &str, max_bytes: usize) -> String {
 /// Returns the beginning of a text as one line, for lists and terminals.
 pub(crate) fn to_single_line(text: &str) -> String {
     let mut bounded_text = BoundedText::with_limit(MAX_MESSAGE_BYTES);
-    // Ignores the error, with which `write_str` reports that the text was cut.
+    // Ignores the error that `write_str` returns if the text is truncated.
     let _ = bounded_text.write_str(text);
     bounded_text.into_single_line()
 }

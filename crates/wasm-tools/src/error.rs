@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::bounded_text;
 
-/// The reason for which a file of the folder is not offered as a tool, as a stable code.
+/// The reason why a file in the folder is not offered as a tool, as a stable code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultCode {
@@ -44,8 +44,8 @@ pub enum FaultCode {
     NameTaken,
 }
 
-/// The reason for which a file of the folder is not offered as a tool. Messages contain no values
-/// of environment variables.
+/// The reason why a file in the folder is not offered as a tool. Messages contain no values of
+/// environment variables.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct WasmToolError {

@@ -34,7 +34,7 @@ pub struct WasmFolder {
 pub struct WasmFileError {
     /// The name of the file's tool; `None` for the folder.
     pub tool: Option<String>,
-    /// The reason for which the file or folder is not usable.
+    /// The reason why the file or folder is not usable.
     pub error: WasmToolError,
     /// Whether the tool is still offered, from the previous version of its file.
     pub previous_version_offered: bool,

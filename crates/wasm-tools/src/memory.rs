@@ -2,8 +2,9 @@ use wasmtime::ResourceLimiter;
 
 /// Size of a table entry, in bytes.
 const TABLE_ENTRY_BYTES: usize = size_of::<usize>();
-/// Maximum number of instances, of tables and of memories of a component. A component may consist
-/// of several modules; the components of some languages have up to twenty modules.
+/// Maximum number of instances of a component. The same maximum applies to its tables and to its
+/// memories. A component may consist of several modules; the components of some languages have up
+/// to twenty modules.
 const MAX_INSTANCES: usize = 32;
 
 /// Limits the total size of all memories and tables of one run, in bytes.

@@ -34,7 +34,7 @@ pub(crate) struct RunUsage {
     pub(crate) memory_bytes: usize,
 }
 
-/// The reason for which a run of a component failed.
+/// The reason why a run of a component failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum RunFault {
     #[error("timed out after {seconds:?}s")]
@@ -77,8 +77,8 @@ impl Drop for StopOnDrop {
         if run_handle.is_finished() {
             return;
         }
-        // Increments the epoch, which interrupts all running components. All of them except the
-        // component that has to stop then continue.
+        // Increments the epoch, which interrupts all running components. Only the component that
+        // has to stop ends; all other components continue.
         engine.increment_epoch();
         // Repeats the interruption, because an interruption is lost if it occurs after a run has
         // checked its token and before the run has set its next deadline.

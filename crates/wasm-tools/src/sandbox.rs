@@ -85,7 +85,7 @@ pub(crate) fn format_error_chain(error: &wasmtime::Error) -> String {
     let mut text = BoundedText::with_limit(bounded_text::MAX_MESSAGE_BYTES);
     for (index, cause) in error.chain().enumerate() {
         let separator = if index == 0 { "" } else { ": " };
-        // Stops when the message has reached its maximum size, which the error reports.
+        // Stops when the message has reached its maximum size: `write!` then returns an error.
         if write!(text, "{separator}{cause}").is_err() {
             break;
         }

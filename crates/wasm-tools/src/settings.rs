@@ -45,8 +45,8 @@ pub struct Limits {
     pub max_folder_bytes: u64,
     /// Maximum size of a component's file, in bytes. Default 32 MiB.
     pub max_file_bytes: u64,
-    /// Time for which other files wait while a component is compiled, in milliseconds; compiling
-    /// then continues in parallel. Default 60,000.
+    /// Maximum time that the loading of other files waits for the compilation of one component, in
+    /// milliseconds; after this time, compilation continues in parallel. Default 60,000.
     pub compile_timeout_ms: u64,
 }
 

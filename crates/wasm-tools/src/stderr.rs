@@ -11,7 +11,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 const MAX_STORED_BYTES: usize = 4096;
 
 /// Stores the beginning of a tool's standard error, such as a panic message. The rest is discarded,
-/// so that output does not fail a call.
+/// so that long output does not fail a call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stderr(Arc<Mutex<Vec<u8>>>);
 

@@ -207,7 +207,8 @@ fn build_definition(
         .map_err(|error| bad_definition(error.to_string()))
 }
 
-/// Returns the annotations that the tool describes, corrected by its permissions.
+/// Returns the tool's annotations: the effects that the component describes, corrected by the
+/// tool's permissions.
 fn create_annotations(effects: wit::Effects, permissions: &ToolPermissions) -> JsonObject {
     let (is_read_only, is_idempotent, is_destructive) = match effects {
         _ if !permissions.can_change_something() => (true, true, false),

@@ -39,7 +39,7 @@ pub struct ChatRequest {
     /// The sampling temperature; most models accept 0 to 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The maximum length of the answer, in tokens.
+    /// The maximum length of the model's response, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
@@ -57,20 +57,20 @@ pub struct ChatRequest {
 )]
 #[serde(default)]
 pub struct ChatResponse {
-    /// Whether the model has given its final answer.
+    /// Whether the model has returned its final response.
     pub success: bool,
     /// The chat's ID, which continues the chat in `POST /api/v1/chat/{id}`.
     pub id: String,
     /// The model's ID.
     pub model: String,
-    /// The chat's status. `answered`: the model has answered. `awaiting_approval`: tool calls wait
-    /// for a decision, and a `POST` to the chat continues after the decision. `failed` or
-    /// `interrupted`: a `POST` to the chat continues where the chat stopped. `running`: another
-    /// request is continuing the chat.
+    /// The chat's status. `answered`: the model has returned its final response.
+    /// `awaiting_approval`: tool calls wait for a decision, and a `POST` to the chat continues
+    /// after the decision. `failed` or `interrupted`: a `POST` to the chat continues where the chat
+    /// stopped. `running`: another request is continuing the chat.
     pub status: String,
-    /// The model's answer.
+    /// The model's response.
     pub content: Option<String>,
-    /// The reason why the answer ended: `stop`, `length` (the answer is incomplete),
+    /// The reason why the model's response ended: `stop`, `length` (the response is incomplete),
     /// `content_filter`, or the provider's own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,

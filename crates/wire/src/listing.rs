@@ -95,7 +95,7 @@ pub struct UnavailableServer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InvalidTool {
-    /// The tool's name; null if the folder itself is faulty.
+    /// The tool's name; null if the error concerns the folder itself.
     pub tool: Option<String>,
     /// The error code, such as `not_granted`, `core_module` or `schema_too_large`.
     pub code: String,

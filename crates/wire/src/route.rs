@@ -107,7 +107,8 @@ routes! {
     LIST_TOOL_CALLS: GET "/api/v1/tool-calls/" => ToolCallList,
     TOOL_CALL_STATISTICS: GET "/api/v1/tool-calls/statistics" => ToolCallStatistics,
     SHOW_TOOL_CALL: GET "/api/v1/tool-calls/{id}" => ToolCallResponse,
-    /// Returns the content of a stored result, which was too large for the response to its call.
+    /// Returns the content of an offloaded result: a tool result that was too large for the
+    /// response to the call.
     FETCH_RESULT: GET "/api/v1/results/{id}" => (),
 
     LIST_TOOL_KEYS: GET "/api/v1/tool-keys/" => ToolKeyList,
@@ -121,10 +122,11 @@ routes! {
     PARSE_MESSAGES: POST "/api/v1/formats/messages" => (),
     FORMAT_RESULTS: POST "/api/v1/formats/results" => (),
 
-    /// Turns the connection into the connection of an executor, which runs the calls of a PHP
-    /// process.
+    /// Upgrades the connection to the protocol of PHP executors. An executor runs the tool calls of
+    /// a PHP process.
     OPEN_EXECUTOR: POST "/api/v1/executors/" => (),
-    /// Turns the connection into the connection of a worker, a process that offers its own tools.
+    /// Upgrades the connection to the worker protocol. A worker is a process that offers its own
+    /// tools.
     CONNECT_WORKER: POST "/api/v1/workers/" => (),
     LIST_WORKERS: GET "/api/v1/workers/" => WorkerList,
 
@@ -148,7 +150,7 @@ routes! {
     /// Streams the sidecar's events as server-sent events.
     WATCH_EVENTS: GET "/api/v1/events" => (),
     LIST_STREAMS: GET "/api/v1/streams/" => StreamList,
-    /// Streams the events of one event stream of a pack as server-sent events.
+    /// Sends the events of a pack's event stream as server-sent events.
     WATCH_STREAM: GET "/api/v1/streams/{name}" => (),
     LIST_PACKS: GET "/api/v1/packs/" => PackList,
     LIST_PACK_ITEMS: GET "/api/v1/packs/{pack}/{kind}" => StoredItemList,
@@ -199,9 +201,8 @@ routes! {
     MCP_POST: POST "/mcp" => (),
     MCP_GET: GET "/mcp" => (),
     MCP_DELETE: DELETE "/mcp" => (),
-    /// On the Unix socket, turns the connection into the connection of one MCP client. After the
-    /// response, the connection carries newline-delimited MCP messages, as in MCP's stdio
-    /// transport.
+    /// Upgrades a connection on the Unix socket for one MCP client. After the response, the
+    /// connection carries newline-delimited MCP messages, as in MCP's stdio transport.
     MCP_STDIO: POST "/mcp/stdio" => (),
 }
 

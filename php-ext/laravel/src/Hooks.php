@@ -77,8 +77,8 @@ final class Hooks
     }
 
     /**
-     * Converts a user or a tenant to a key, as a string for limits and approvals. Accepts a model
-     * or the model's key. Null and an empty key become null.
+     * Converts a user or a tenant to a key, as a string for limits and approvals. Accepts an
+     * Eloquent model or the model's key. Null and an empty key become null.
      */
     public static function key(mixed $value): ?string
     {

@@ -161,8 +161,8 @@ class PillionManager
     }
 
     /**
-     * Returns the chats of the current user and tenant with a model that calls tools until it has a
-     * final answer.
+     * Returns the chats of the current user and tenant with a model that calls tools until the
+     * model gives its final response.
      *
      * @param string|array<string, mixed>|null $model   a model of `pillion.models` or of the model lists, or an entry
      *        in the same form; null for `pillion.chat.model`. In the sidecar, the name of one of the sidecar's models
@@ -205,13 +205,13 @@ class PillionManager
         }, $identity->user);
     }
 
-    /** @param mixed $user a model or its key; null for no user */
+    /** @param mixed $user an Eloquent model or its key; null for no user */
     public function forUser(mixed $user): static
     {
         return new static(Hooks::key($user) ?? '', $this->tenant);
     }
 
-    /** @param mixed $tenant a model or its key; null for no tenant */
+    /** @param mixed $tenant an Eloquent model or its key; null for no tenant */
     public function forTenant(mixed $tenant): static
     {
         return new static($this->user, Hooks::key($tenant) ?? '');

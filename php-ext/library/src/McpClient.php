@@ -100,7 +100,7 @@ class McpClient
         throw self::needsExtension('server information');
     }
 
-    /** @throws Exception\PillionException as {@see request()}, when the server does not answer */
+    /** @throws Exception\PillionException as {@see request()}, when the server does not respond */
     public function ping(): void
     {
         $this->server()->listTools();
@@ -280,8 +280,8 @@ class McpClient
 
     /**
      * Sets the callback for sampling requests (`sampling/createMessage`). The callback receives the request's
-     * parameters and returns a `CreateMessageResult`, the text of the answer, or null to decline. An
-     * exception from the callback ends the call.
+     * parameters and returns a `CreateMessageResult`, the text of the response, or null to decline. An exception from
+     * the callback ends the call.
      *
      * @param ?callable(array<string, mixed>): (array<string, mixed>|string|null) $callback null if
      *     the client should not offer sampling

@@ -116,7 +116,7 @@ class ToolRegistry implements \Countable
 
     /**
      * Registers all tools of an MCP server. A tool with an invalid name is skipped and logged to the client's logger,
-     * or to PHP's error log without a logger. The client's callbacks answer requests that the server sends while a tool
+     * or to PHP's error log without a logger. The client's callbacks handle requests that the server sends while a tool
      * runs.
      *
      * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, require_approval?: 'always'|'prompt'|'never'|array{always?: array{tool_names: list<string>}, never?: array{tool_names: list<string>}}, ...} $server

@@ -42,13 +42,14 @@ impl QueuedEvent {
 }
 
 tokio::task_local! {
-    /// The channel to the PHP thread of the chat that the current task belongs to. The channel is
-    /// task-local, because the chats of a process share a model, but each chat has its own
+    /// The channel on which the current task sends jobs to the PHP thread of its chat. The channel
+    /// is task-local, because the chats of a process share a model, but each chat has its own
     /// callables.
     pub(super) static JOB_SENDER: JobSender<ChatJob>;
 }
 
-/// Returns the channel to the PHP thread of the current task's chat.
+/// Returns the channel to the PHP thread of the current task's chat; `None` if the task belongs to
+/// no chat.
 pub(super) fn current_job_sender() -> Option<JobSender<ChatJob>> {
     JOB_SENDER.try_with(Clone::clone).ok()
 }

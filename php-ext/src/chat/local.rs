@@ -154,7 +154,7 @@ impl LocalChat {
         self.is_serving.get() && self.is_of_this_process()
     }
 
-    /// Returns whether the chat belongs to this process.
+    /// Returns whether this process started the chat; `false` in a forked child.
     pub fn is_of_this_process(&self) -> bool {
         self.work.is_of_this_process()
     }

@@ -53,20 +53,19 @@ impl ToolRunner for PhpRunner {
     }
 }
 
-/// A request to the PHP thread to run tool calls, which the thread answers with the results of the
-/// calls.
+/// A request to the PHP thread to run tool calls. The response contains the results of the calls.
 pub(super) type CallsJob = Job<CallBatch, Result<Vec<ToolResult>, ToolFailure>>;
 
 /// The tool calls of one batch.
 pub(super) struct CallBatch {
     pub(super) calls: Vec<ToolCall>,
-    /// The IDs of the approvals for these calls.
+    /// The IDs of the approvals for the calls of the batch.
     pub(super) approval_ids: HashSet<String>,
 }
 
 impl CallBatch {
     /// Runs the calls with the application's `executeParallel()`. The context contains only the
-    /// approvals for these calls.
+    /// approvals for the calls of this batch.
     ///
     /// # Errors
     /// A failure that must end the PHP request, such as a fatal error or `exit()` in a tool.
@@ -98,7 +97,7 @@ impl CallBatch {
     }
 }
 
-/// A call, its approvals, and the channel for its result.
+/// A call, the IDs of the call's approvals, and the channel for the call's result.
 type QueuedToolCall = (ToolCall, HashSet<String>, oneshot::Sender<ToolResult>);
 
 /// Runs the calls with `executeParallel()` of an executor class that the application has extended.
@@ -138,7 +137,8 @@ impl ExtendedRunner {
     }
 }
 
-/// Returns the result of each call, matched by ID; a call without a result fails.
+/// Returns one result for each call, in the order of the calls. Matches results by call ID; a call
+/// without a result gets a failed result.
 fn order_results(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
     let take_result = |call: &ToolCall| {
         let index = (results.iter()).position(|result| result.tool_call_id == call.id);

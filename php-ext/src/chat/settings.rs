@@ -105,7 +105,7 @@ struct OptionFields {
 }
 
 /// The options that apply only to chats in this process. For chats in the sidecar, the sidecar's
-/// configuration sets these limits.
+/// configuration sets the corresponding limits.
 const LOCAL_ONLY_OPTIONS: [&str; 7] = [
     "top_p",
     "stop",

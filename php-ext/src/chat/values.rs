@@ -14,7 +14,7 @@ pub struct ChatValues {
 }
 
 impl ChatValues {
-    /// Returns these values as one PHP value, which the garbage collector can traverse.
+    /// Converts the chat's values to one PHP value, which the garbage collector can traverse.
     pub fn to_value(&self) -> Zval {
         new_list([
             self.clients.to_value(),

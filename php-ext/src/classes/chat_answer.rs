@@ -92,14 +92,14 @@ pub fn new(finished_chat: &FinishedChat) -> Outcome {
     })
 }
 
-/// Converts the calls that wait for approval, with their exact arguments, which the approver needs
-/// to see.
+/// Returns the PHP values for the calls that wait for approval. Each value contains the call's
+/// exact arguments, which the approver needs to see.
 fn to_approvals(approvals: &Value) -> Outcome {
     let entries = approvals.as_array().into_iter().flatten();
     try_new_list(entries.map(to_approval))
 }
 
-/// Converts a call that waits for approval to a PHP value.
+/// Returns the PHP value for a call that waits for approval.
 pub fn to_approval(approval: &Value) -> Outcome {
     let text = |name: &str| approval[name].as_str().map_or_else(Zval::new, new_string);
     Ok(new_array([
@@ -110,8 +110,8 @@ pub fn to_approval(approval: &Value) -> Outcome {
     ]))
 }
 
-/// Returns the text of the model's answer, or throws an exception that states why the chat has no
-/// text.
+/// Returns the text of the model's final response, or throws an exception that states why the chat
+/// has no text.
 fn text_or_throw(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let text = this.get(CLASS.get(), "text")?;

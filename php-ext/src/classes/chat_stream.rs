@@ -33,7 +33,7 @@ const OUTCOME_PROPERTY: &str = "answer";
 struct ChatStreamState {
     /// The running chat; `None` after the chat has finished. Dropping the value ends the chat.
     running_chat: RefCell<Option<Rc<RunningChat>>>,
-    /// The state from which the chat can be resumed, once the run has ended.
+    /// The state from which the chat can be resumed; `None` until the run has ended.
     state: RefCell<Option<String>>,
     item_index: ItemIndex,
 }

@@ -1,4 +1,4 @@
-//! `ToolAwareChat`: a language model that calls tools until it has a final answer.
+//! `ToolAwareChat`: a language model that calls tools until the model gives its final response.
 
 use std::sync::Arc;
 

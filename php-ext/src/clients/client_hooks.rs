@@ -1,5 +1,5 @@
-//! The setters that both client classes and executors share: for a PSR-3 logger and a PSR-14 event
-//! dispatcher; clients also have a setter for a PSR-16 cache.
+//! The setters for a PSR-3 logger and a PSR-14 event dispatcher, which `McpClient`, `MCPSSEClient`
+//! and `ToolExecutor` share, and the clients' setter for a PSR-16 cache.
 
 use crate::exception;
 use crate::mcp::hooks;

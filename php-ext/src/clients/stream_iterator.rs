@@ -25,11 +25,11 @@ pub trait StreamState: State {
     /// Returns the index of the stream's current item.
     fn item_index(&self) -> &ItemIndex;
 
-    /// Returns an error if the stream may not wait for its next item now. Does not change the
+    /// Returns an error if the stream must not wait for its next item now. Does not change the
     /// stream.
     ///
     /// # Errors
-    /// The reason why the stream may not wait for its next item.
+    /// The reason why the stream must not wait for its next item.
     fn check_can_advance(&self) -> Result<()> {
         Ok(())
     }
@@ -66,7 +66,7 @@ pub fn set_current<S: StreamState>(this: Object<'_>, item: Zval) {
 /// Advances a stream to its next item or to its end.
 ///
 /// # Errors
-/// A failure of the stream, or the reason why the stream may not wait for its next item.
+/// A failure of the stream, or the reason why the stream must not wait for its next item.
 pub fn advance<S: StreamState>(this: Object<'_>) -> Result<()> {
     let stream = read_state::<S>(this)?;
     stream.check_can_advance()?;

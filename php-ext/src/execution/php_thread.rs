@@ -1,4 +1,4 @@
-//! The engine's handle of the PHP thread that waits for the results of an execution.
+//! The engine's handle to the PHP thread that waits for the results of an execution.
 
 use pillion_core::executor::{ApprovalRequest, Decision, ReadyCall};
 use pillion_core::job_channel::{

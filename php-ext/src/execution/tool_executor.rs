@@ -110,10 +110,11 @@ pub fn registry_value(executor: Object<'_>) -> Outcome {
     executor.get(CLASS.get(), "registry")
 }
 
-/// Returns the PHP objects for the calls of an executor: its hooks, and the given registry.
+/// Returns the PHP objects that take part in an executor's calls: the registry in `registry_value`,
+/// and the hooks of the executor.
 ///
 /// # Errors
-/// An `Error` if a constructor has not run.
+/// An `Error` if the registry's constructor has not run.
 pub fn read_participants<'a>(
     executor: Object<'a>,
     registry_value: &'a Zval,

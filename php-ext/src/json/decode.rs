@@ -176,7 +176,7 @@ impl<'de> Visitor<'de> for ValueSeed {
     }
 }
 
-/// Returns a `stdClass` with these properties.
+/// Returns a `stdClass` whose properties are the entries of `members`.
 fn to_std_class(members: &ZendHashTable) -> ext_php_rs::error::Result<Zval> {
     let mut object = ZendObject::new_stdclass();
     for (key, value) in members {

@@ -43,8 +43,7 @@ pub struct McpConnection {
     router: Arc<MessageRouter>,
     prompt: Option<Arc<PhpPrompt>>,
     tokens: Option<Arc<TokenSlot>>,
-    /// One more than the highest number of a session that was reported to PHP; zero before the
-    /// first report.
+    /// The highest session number that was reported to PHP, plus one; zero before the first report.
     reported_sessions: AtomicU64,
 }
 

@@ -62,7 +62,7 @@ impl<'a> Hooks<'a> {
         let object = Object::from_value(value).ok_or_else(|| call.type_error(index, "?object"))?;
         if let Some(missing_method) = methods.iter().find(|method| !object.has_method(method)) {
             return Err(exception::invalid_input(format!(
-                "${parameter} must have the method {missing_method}(), and {} has none",
+                "${parameter} must have the method {missing_method}(), which {} does not have",
                 object.class_name()
             )));
         }

@@ -180,7 +180,7 @@ impl ServerLink {
         oauth.is_some_and(|oauth| oauth.grant == OAuthGrant::AuthorizationCode)
     }
 
-    /// Returns the key of the connection with this configuration and these tokens.
+    /// Returns the key of the connections with the configuration of this link and the given tokens.
     fn connection_key(&self, tokens: Option<&str>) -> String {
         let mut key = self.server.key().to_owned();
         self.capabilities.borrow().append_to_key(&mut key);

@@ -18,8 +18,8 @@ pub struct DeferredAuthorization {
     pub pending_authorization: PendingAuthorization,
 }
 
-/// Asks the user for an authorization through the object's callback, which the waiting PHP thread
-/// runs. Defers the authorization if the object has no callback.
+/// Asks the user to authorize the MCP client: the waiting PHP thread runs the authorization
+/// callback of the PHP object. If the object has no callback, the authorization is deferred.
 pub struct PhpPrompt {
     router: Arc<MessageRouter>,
     /// Whether the object has a callback for authorizations.

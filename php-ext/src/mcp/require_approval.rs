@@ -18,8 +18,8 @@ pub enum RequireApproval {
     /// One policy for all tools of the server.
     AllTools(ApprovalPolicy),
     /// Lists of tool names, as in OpenAI's API. If there is a list `never`, all tools that no list
-    /// contains require approval. Without a list `never`, the option sets no policy for these
-    /// tools. A tool in both lists requires approval.
+    /// contains require approval. Without a list `never`, the option sets no policy for the tools
+    /// that no list contains. A tool in both lists requires approval.
     ByToolName(ToolNameFilters),
 }
 

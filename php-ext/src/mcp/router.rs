@@ -1,9 +1,10 @@
 //! Routes the server's requests and notifications to the PHP thread that handles them.
 //!
 //! Each call has an entry in the router, with the channel to the PHP thread of the call. A request
-//! waits in the router's queue and not in the channel of a call, because no thread may be waiting
-//! for that call (as with a `ToolStream` that is not read), or the call may end before PHP takes
-//! the request. The router only wakes a waiting thread, which then takes the request.
+//! waits in the router's queue and not in the channel of a call, because it is possible that no
+//! thread waits for the call (as with a `ToolStream` that is not read), or that the call ends
+//! before PHP takes the request. The router only wakes a waiting thread, which then takes the
+//! request.
 
 mod call_handle;
 mod inbox;
@@ -24,7 +25,7 @@ use call_handle::{CURRENT_CALL, CallEntry};
 pub use call_handle::{CallHandle, ProgressPermit, WaitGuard};
 pub use inbox::NotificationInbox;
 
-/// The JSON-RPC error code of a request that no PHP thread can answer.
+/// The JSON-RPC error code of the response to a request that no PHP thread can handle.
 const NO_PHP_THREAD: i64 = -32000;
 
 /// Routes the messages of one connection to the PHP threads that use the connection, and queues
@@ -53,10 +54,10 @@ struct QueuedJob {
 }
 
 impl RouterState {
-    /// Returns the call whose thread handles a job of `call`: a call of the same object, if a
-    /// thread waits for one; otherwise the call whose wait began last. A thread that waits for
-    /// several calls, in nested callbacks, can only handle jobs of the innermost call. Returns
-    /// `None` if no thread waits.
+    /// Returns the call whose thread handles a job of `call`: a call of the object that made
+    /// `call`, if a thread waits for such a call; otherwise the call whose wait began last. A
+    /// thread that waits for several calls, in nested callbacks, can only handle jobs of the
+    /// innermost call. Returns `None` if no thread waits.
     fn find_target(&self, call: Option<&Arc<CallEntry>>) -> Option<&Arc<CallEntry>> {
         let waiting_calls = || self.calls.iter().rev().filter(|entry| entry.has_waiter());
         let call_of_same_object = call
@@ -67,8 +68,8 @@ impl RouterState {
     /// Wakes the PHP threads for which a job is pending.
     fn wake_targets(&mut self) {
         if !self.calls.iter().any(|entry| entry.can_have_waiter()) {
-            // All jobs are dropped if no PHP thread waits or may wait later. The sender of a
-            // dropped request responds that no PHP thread can answer.
+            // All jobs are dropped if no PHP thread waits or may wait later. The server then
+            // receives the error `NO_PHP_THREAD` for a dropped request.
             self.jobs.clear();
         }
         self.jobs
@@ -114,10 +115,10 @@ impl MessageRouter {
         self.tools_change_count.load(Ordering::Acquire)
     }
 
-    /// Forwards a request of the server to PHP: to the object whose call the request belongs to, or
-    /// otherwise to the object whose wait began last. The object whose wait began last is chosen if
-    /// the call is unknown (as on a stream for all requests), or if the object of the call does not
-    /// wait. If a call is running but no object waits, the request waits, too.
+    /// Forwards a request of the server to PHP: to the object whose call the request belongs to. If
+    /// that call is unknown (as on a stream for all requests), or if that object does not wait,
+    /// forwards the request to the object whose wait began last. If a call is running but no object
+    /// waits, the request stays in the queue.
     ///
     /// Must be called in the task that receives the request, because the current task identifies
     /// the call.

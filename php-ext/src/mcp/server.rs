@@ -30,7 +30,8 @@ pub struct Server {
 enum ClientClass {
     /// `MCPSSEClient`, which supports only `http` and `https` and has its own error messages.
     SseClient,
-    /// `McpClient`, which also supports WebSocket, local programs and the option `oauth`.
+    /// `McpClient`, which, unlike `MCPSSEClient`, supports WebSocket, local programs and the option
+    /// `oauth`.
     Client { has_oauth: bool },
 }
 
@@ -123,7 +124,7 @@ impl Server {
         Self::find_or_parse(entry, class)
     }
 
-    /// Returns the failure for an option that both arguments of `McpClient` contain.
+    /// Returns the failure for an option that `$server` and `$options` of `McpClient` both contain.
     pub fn duplicate_option(key: &str) -> Failure {
         exception::invalid_input(format!(
             "The option '{key}' is set twice: in $server and in $options"
@@ -224,7 +225,7 @@ impl Server {
             .map_err(|error| exception::invalid_input(with_php_option_names(&error)))?;
         if !has_label && config.url().is_some() {
             // A server without a label gets its address as the label, because approvals and limits
-            // are kept per label.
+            // apply per label.
             config.label = config.display_url();
         }
         config.message_style = (class == ClientClass::SseClient).then_some(MessageStyle::Sse);
@@ -259,7 +260,7 @@ impl Server {
         }
     }
 
-    /// Returns the OAuth configuration of the server, if it uses OAuth.
+    /// Returns the OAuth configuration of the server; `None` if the server does not use OAuth.
     pub fn oauth(&self) -> Option<&OAuthConfig> {
         match &self.config.authentication {
             Authentication::OAuth(oauth) => Some(oauth),

@@ -14,9 +14,10 @@ use crate::log::LogLevel;
 use crate::values::event;
 use crate::zend::{Failure, Object, Outcome, Result, new_string};
 
-/// The hook that holds how long a cached list of tools stays valid.
+/// The hook for the lifetime (TTL) of a cached list of tools, in seconds.
 pub const CACHE_TTL: &str = "cache_ttl";
-/// The hook that holds the tenant, which separates the cached lists of several tenants.
+/// The hook for the tenant. The cache key contains the tenant, so that tenants do not share cached
+/// lists.
 pub const CACHE_TENANT: &str = "cache_tenant";
 
 /// Returns the list of tools as a PHP value, from the cache or from the server.

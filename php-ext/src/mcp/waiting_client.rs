@@ -10,8 +10,8 @@ use crate::runtime::ProcessBound;
 use crate::wait::{JobSender, wait_serving};
 use crate::zend::Result;
 
-/// An MCP client whose callbacks answer its server's requests while PHP waits. PHP waits for the
-/// client's own call, or for an execution that uses tools of the client's server.
+/// An MCP client whose callbacks handle the server's requests while PHP waits for a call of the
+/// client, or for an execution that uses tools of the client's server.
 pub struct WaitingClient<'a> {
     pub(super) link: &'a ServerLink,
     pub(super) hooks: Hooks<'a>,

@@ -13,7 +13,7 @@ impl<T> PerProcess<T> {
         Self(Mutex::new(None))
     }
 
-    /// Calls `work` with the state of this process. `create` makes the state on first use.
+    /// Calls `work` with the state of this process. `create` creates the state on first use.
     ///
     /// # Errors
     /// The failure of `create`.

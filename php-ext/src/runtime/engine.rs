@@ -117,8 +117,8 @@ impl Engine {
         self.runtime.block_on(with_timeout(limit, future))
     }
 
-    /// Returns whether this thread is driving the runtime: this is `true` only in a signal handler
-    /// that has interrupted the driving.
+    /// Returns whether this thread is driving the runtime. Returns `true` only inside a signal
+    /// handler that has interrupted [`drive`](Self::drive).
     pub fn is_driven_here() -> bool {
         signals::are_blocked()
     }

@@ -27,7 +27,8 @@ use crate::zend::{
 static NATIVE_CLASS: StateClass<EngineTool<NativeKind>> = StateClass::new();
 static MCP_CLASS: StateClass<EngineTool<McpKind>> = StateClass::new();
 
-/// A tool in an engine registry. `K` distinguishes the two PHP classes.
+/// A tool in an engine registry. `K` determines the PHP class of the tool: `NativeTool` or
+/// `MCPServerTool`.
 struct EngineTool<K> {
     tool: Arc<RegisteredTool>,
     executor: Executor,

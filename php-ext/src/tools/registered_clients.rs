@@ -5,8 +5,8 @@ use crate::mcp::hooks::Hooks;
 use crate::mcp::{ServerLink, WaitingClient};
 use crate::zend::{Failure, Object, Result, entries, new_list};
 
-/// The clients that MCP servers were registered with, each once. The clients' callbacks answer
-/// requests from the servers.
+/// The clients that were passed to `registerMcpServer()`, without duplicates. The clients'
+/// callbacks handle requests from the servers.
 pub struct RegisteredClients(Vec<RegisteredClient>);
 
 /// A client of an MCP server.
@@ -19,7 +19,7 @@ impl RegisteredClients {
         Self(clients.map(|(_, value)| RegisteredClient(value)).collect())
     }
 
-    /// Returns these clients as a PHP value, for the `HiddenValue` of a registry object.
+    /// Converts the registered clients to a PHP value, for the `HiddenValue` of a registry object.
     pub fn to_value(&self) -> Zval {
         new_list(self.0.iter().map(|client| client.0.shallow_clone()))
     }

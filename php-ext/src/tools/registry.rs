@@ -18,7 +18,7 @@ pub static CLASS: StateClass<Registry> = StateClass::new();
 
 /// The Rust state of a registry object. The property `$tools` contains the PHP objects of the
 /// tools, by name, and the object's `HiddenValue` contains the clients of MCP servers. The garbage
-/// collector traverses both.
+/// collector traverses the property and the `HiddenValue`.
 pub struct Registry {
     pub tools: Arc<ToolRegistry>,
     /// Runs the calls that are made through the registry or through a tool object.

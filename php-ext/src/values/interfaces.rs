@@ -15,7 +15,7 @@ pub const EXECUTE_DECLARATION: &str =
 const AVAILABILITY_DECLARATION: &str = "isAvailableForProvider(string $providerClass): bool";
 const ENABLED_DECLARATION: &str = "isEnabledForModel(array|object $model): bool";
 
-/// Adds the methods that determine which providers and models a tool is offered to. The tool is
+/// Adds the methods that determine to which providers and models a tool is offered. The tool is
 /// offered to every provider, and to each model for which `is_enabled` returns true.
 pub fn add_offer_methods(class: Class, is_enabled: impl MethodBody) -> Class {
     methods!(

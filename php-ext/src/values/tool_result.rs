@@ -109,12 +109,12 @@ impl ResultParts {
         }
     }
 
-    /// Returns these values as a `ToolResult`.
+    /// Converts the values to a `ToolResult` object.
     pub fn into_object(self) -> Outcome {
         self.into_object_of(CLASS.get())
     }
 
-    /// Returns these values as an object of `class`, which is `ToolResult` or a subclass.
+    /// Converts the values to an object of `class`, which is `ToolResult` or a subclass.
     fn into_object_of(self, class: &ClassEntry) -> Outcome {
         create(class, |this| self.set_properties(this))
     }
@@ -219,7 +219,8 @@ fn to_message_format(call: &mut MethodCall<'_>) -> Outcome {
     decode_value(&message, EmptyObject::Array)
 }
 
-/// Returns the values by the properties' names in JSON: `tool_call_id`, `error_code` and so on.
+/// Returns an array of the values. The keys are the names of the properties in JSON:
+/// `tool_call_id`, `error_code` and so on.
 fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let mut entries = Vec::with_capacity(PROPERTIES.len());

@@ -68,7 +68,8 @@ impl<'a> Object<'a> {
         self.class().instance_of(class)
     }
 
-    /// Returns another reference to the object, as a value.
+    /// Returns a PHP value that refers to the object, and increments the reference count of the
+    /// object.
     pub fn to_value(self) -> Zval {
         let mut value = Zval::new();
         value.u1.type_info = ZvalTypeFlags::ObjectEx.bits();

@@ -19,7 +19,8 @@ use super::{Class, ClassSlot, Failure, Object, Outcome, Result, ffi};
 ///
 /// The constructor sets the state once, and the state is dropped with the object. The state must
 /// not hold PHP values: PHP values belong in declared properties, or in the [`HiddenValue`] if
-/// dumps must not show them. The garbage collector traverses both.
+/// dumps must not show them. The garbage collector traverses the properties and the
+/// [`HiddenValue`].
 pub trait State: Sized + 'static {
     /// The class whose objects contain this state.
     const CLASS: &'static StateClass<Self>;
@@ -179,8 +180,8 @@ impl<'a> HiddenValue<'a> {
     /// Sets the object's value, which PHP code cannot see. The destructor of the previous value may
     /// run.
     pub fn set(self, value: Zval) {
-        // SAFETY: the object lives for `'a`; the previous value is dropped after the new one is in
-        // its place.
+        // SAFETY: the object lives for `'a`; the previous value is dropped only after the new value
+        // has replaced it.
         drop(unsafe { self.value.replace(value) });
     }
 }

@@ -126,7 +126,7 @@ fn is_packed(table: &ZendHashTable) -> bool {
     unsafe { table.u.flags & PACKED_FLAG != 0 }
 }
 
-/// Returns one slot of an array. The position must be below `nNumUsed`.
+/// Returns one slot of an array. `position`, the index of the slot, must be below `nNumUsed`.
 fn slot(table: &ZendHashTable, position: u32) -> (TableKey<'_>, &Zval) {
     let index = position as usize;
     // SAFETY: a packed array has `nNumUsed` values, any other array has as many buckets (PHP 8.2

@@ -64,7 +64,7 @@ pub fn to_float(value: &Zval) -> Option<f64> {
         .or(value.long().map(|integer| integer as f64))
 }
 
-/// Returns an associative array with these entries, in this order.
+/// Returns an associative array with the given entries, in the given order.
 pub fn new_array<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval {
     let mut table = ZendHashTable::new();
     for (key, entry) in entries {
@@ -73,7 +73,7 @@ pub fn new_array<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval
     into_array(table)
 }
 
-/// Returns a list with these values.
+/// Returns a PHP list with the given values, in the given order.
 pub fn new_list(entries: impl IntoIterator<Item = Zval>) -> Zval {
     let mut table = ZendHashTable::new();
     for entry in entries {
@@ -84,7 +84,7 @@ pub fn new_list(entries: impl IntoIterator<Item = Zval>) -> Zval {
     into_array(table)
 }
 
-/// Returns a list with these values.
+/// Returns a PHP list with the given values, in the given order.
 ///
 /// # Errors
 /// The first failure among the values.

@@ -191,7 +191,7 @@ final class McpClientTest extends TestCase
         yield 'a call without name' => [fn ($c) => $c->callTools([['arguments' => []]]), 'entry 0'];
         yield 'a level' => [fn ($c) => $c->setLoggingLevel('loud'), '$level must be one of'];
         yield 'a callback' => [fn ($c) => $c->onSampling('no_such_function'), 'must be of type ?callable, string given'];
-        yield 'a logger' => [fn ($c) => $c->setLogger(new \stdClass()), '$logger must have the method log(), and stdClass has none'];
+        yield 'a logger' => [fn ($c) => $c->setLogger(new \stdClass()), '$logger must have the method log(), which stdClass does not have'];
         yield 'a dispatcher' => [fn ($c) => $c->setEventDispatcher(new \ArrayObject()), 'dispatch()'];
         yield 'a cache' => [fn ($c) => $c->setCache(new \stdClass()), 'get()'];
         yield 'a time to live' => [fn ($c) => $c->setCache(null, -1), '$ttl'];

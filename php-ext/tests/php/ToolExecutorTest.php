@@ -478,7 +478,7 @@ final class ToolExecutorTest extends TestCase
     public function testALoggerWithoutLogIsRefused(): void
     {
         $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('$logger must have the method log(), and stdClass has none');
+        $this->expectExceptionMessage('$logger must have the method log(), which stdClass does not have');
         (new ToolExecutor($this->registry))->setLogger(new \stdClass());
     }
 

@@ -165,8 +165,8 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
         let (_, url) = challenge.split_once("resource_metadata=\"").unwrap();
         let metadata = get_json(url.split('"').next().unwrap()).await;
         assert_eq!(metadata["resource"], peer.url, "{name}");
-        let issuer = metadata["authorization_servers"][0].text();
-        let issuer = issuer.trim_end_matches('/');
+        let server_url = metadata["authorization_servers"][0].text();
+        let issuer = server_url.trim_end_matches('/');
         let server = format!("{issuer}/.well-known/oauth-authorization-server");
         let server = get_json(&server).await;
         assert!(server["token_endpoint"].is_string(), "{name}: {server}");

@@ -3,7 +3,7 @@ use pillion_core::tool::ToolFailure;
 use super::{MAX_DEPTH, MAX_EXPRESSION_BYTES};
 use crate::Excerpt;
 
-/// The reason for which an expression has no result.
+/// The reason why an expression has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalculatorError {
@@ -59,7 +59,7 @@ pub enum SyntaxError {
     TooDeep,
 }
 
-/// The reason for which arithmetic has no result. Most messages are those of Python.
+/// The reason why arithmetic has no result. Most messages are those of Python.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArithmeticError {

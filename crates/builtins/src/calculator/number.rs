@@ -4,7 +4,7 @@ use evalexpr::Value;
 
 use super::ArithmeticError;
 
-/// An int or a finite float, which Python distinguishes.
+/// An int or a finite float. Python distinguishes ints from floats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     Int(i64),

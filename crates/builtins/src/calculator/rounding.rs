@@ -61,8 +61,7 @@ fn round_float(float: f64, zero_count: u64) -> f64 {
     match whole_digits.checked_sub(zero_count) {
         None => 0f64.copysign(float),
         Some(0) => {
-            // Rounds a number to the decimal place before its first digit, so that the result is 0
-            // or 10 ** zeros.
+            // Rounds to the power of ten above the first digit: the result is 0 or `1e{zero_count}`.
             let half_digits = format!("5{}", "0".repeat(whole_digits.saturating_sub(1) as usize));
             let digits = format!("{:.0}", float.trunc().abs());
             let is_more_than_half =

@@ -102,9 +102,8 @@ impl WeatherProvider for OpenWeatherMap {
     const NAME: &'static str = "OpenWeatherMap";
     const SOURCE: &'static str = "openweathermap";
 
-    /// Finds places. Uses only the first result: OpenWeatherMap compares the region and country of
-    /// a place itself, by their codes, and only the order of the results shows which place is most
-    /// likely.
+    /// Finds places. Uses only the first result: OpenWeatherMap itself compares the region and the
+    /// country by their codes, and only the order of the results shows which place is most likely.
     async fn find_locations<'a>(
         &self,
         name: &str,

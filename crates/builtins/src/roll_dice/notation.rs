@@ -54,7 +54,7 @@ pub enum Advantage {
     Disadvantage,
 }
 
-/// The reason for which a text is not a valid notation.
+/// The reason why a text is not a valid notation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotationError {

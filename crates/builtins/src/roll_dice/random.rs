@@ -19,7 +19,7 @@ impl Dice {
     }
 
     /// Creates unpredictable dice, seeded by the operating system on each call. A generator that
-    /// the process keeps would be copied when PHP-FPM forks, and the forks would roll the same
+    /// the process stores would be copied when PHP-FPM forks, and the forks would roll the same
     /// dice.
     ///
     /// # Errors

@@ -24,7 +24,8 @@ pub struct Roll {
     pub crit: Crit,
 }
 
-/// The meaning of the face of a single d20, regardless of the modifier.
+/// Whether a single d20 shows 20 (a critical success), 1 (a fumble) or another face, regardless of
+/// the modifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crit {
     /// The d20 shows another face, or the roll is not one d20.

@@ -30,7 +30,8 @@ pub(super) struct Hit {
 }
 
 impl Hit {
-    /// Converts a result; `None` if its URL is not a valid HTTP or HTTPS URL.
+    /// Converts a result of the search service to a hit; returns `None` if the result's URL is not
+    /// a valid HTTP or HTTPS URL.
     pub(super) fn from_result(title: &str, snippet: &str, url: &str) -> Option<Self> {
         let parsed_url: Url = url.trim().parse().ok()?;
         let is_http = matches!(parsed_url.scheme(), "http" | "https");

@@ -7,7 +7,7 @@ use super::native::ReportedCalls;
 use super::{ChatLoop, ResponseEnd, check_finish, rounds};
 use crate::{ChatError, ChatListener, ChatState, Finish, ModelError, ProviderMembers};
 
-/// A model's response to one turn, with calls that the caller runs elsewhere.
+/// A model's response to one turn. The caller runs the tool calls in the response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SingleTurn {
     /// The text of the response, possibly empty.

@@ -11,7 +11,8 @@ pub trait KeySource: Send + Sync {
     /// Returns the key, or `None` to send no key.
     ///
     /// # Errors
-    /// The key cannot be read: for example [`Unauthorized`](crate::ModelErrorKind::Unauthorized).
+    /// The key cannot be read. The error is for example
+    /// [`Unauthorized`](crate::ModelErrorKind::Unauthorized).
     async fn key(&self) -> Result<Option<SecretString>, ModelError>;
 }
 

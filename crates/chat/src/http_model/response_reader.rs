@@ -213,8 +213,8 @@ async fn read_events(
         }
         next_chunk = match body.read_chunk().await {
             Ok(chunk) => chunk,
-            // The connection broke, but the response is complete: only the event that marks its end
-            // is missing.
+            // The connection failed, but the response is complete: only the event that marks the
+            // end of the response is missing.
             Err(error) if stream.is_complete_if_broken() => {
                 return body.finish(stream).await.map_err(|_| error.into());
             }

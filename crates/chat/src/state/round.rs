@@ -108,7 +108,7 @@ pub(crate) struct RoundResults {
 }
 
 /// Returns the result, with values that are nested too deeply replaced by their JSON text. The
-/// model reads the result as text in both cases.
+/// model reads the result as text, with or without this replacement.
 pub(super) fn stringify_deep_values(mut result: ToolResult) -> ToolResult {
     let parts = std::iter::once(&mut result.result).chain(result.metadata.values_mut());
     for part in parts.filter(|part| depth::is_too_deep(part)) {

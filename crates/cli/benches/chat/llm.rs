@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use super::BenchError;
 
 /// The command-line argument that makes this program run as a language model that responds at once.
-/// The user's message is the number of tool calls before the answer.
+/// The user's message is the number of tool calls before the final response.
 pub(super) const ARGUMENT: &str = "--model";
 
-/// The model's answer.
+/// The text of the model's final response.
 pub(super) const WORDS: &str = "It is 42.";
 
-/// Pause between the pieces of a streamed answer.
+/// Pause between the pieces of a streamed response.
 const PAUSE: Duration = Duration::from_millis(2);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -82,7 +82,7 @@ async fn respond(request: Request<Incoming>) -> Response<Body> {
     with_type("application/json", json.boxed_unsync())
 }
 
-/// Returns a streamed answer, whose first piece is sent at once.
+/// Returns a streamed response, whose first piece is sent at once.
 fn streamed() -> Response<Body> {
     let chunk = |delta: Value, finish: Value| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});

@@ -112,7 +112,7 @@ async fn whole_chats(
     Ok(())
 }
 
-/// Measures the time until the first words of a streamed answer.
+/// Measures the time until the first words of a streamed response.
 async fn first_words(direct: &mut Caller, sidecar: &mut Caller) -> Result<(), BenchError> {
     let mut sides = Sides::default();
     for round in 0..WARM_UP + ROUNDS * CHATS {

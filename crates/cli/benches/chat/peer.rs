@@ -55,8 +55,9 @@ impl Caller {
         check_words(&self.message(&body).await?)
     }
 
-    /// Sends the same requests to the model directly, one after the other and with equal tool
-    /// results. The duration is the time of the provider and of a minimal client.
+    /// Sends to the model directly the requests that the sidecar sends for a chat, one after the
+    /// other and with equal tool results. The duration is the time of the provider and of a minimal
+    /// client.
     pub(super) async fn same_requests(&mut self, calls: usize) -> Result<(), BenchError> {
         let mut messages = vec![user(calls)];
         for _ in 0..calls {

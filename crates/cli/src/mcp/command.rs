@@ -1,4 +1,4 @@
-//! Servers that run as a local program.
+//! Servers that run as local programs.
 
 use pillion_mcp_client::{Endpoint, ServerConfig, StdioCommand};
 

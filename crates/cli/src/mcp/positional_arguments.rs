@@ -9,7 +9,8 @@ use pillion_config::Config;
 /// The positional arguments of a command.
 #[derive(Debug, Args)]
 pub(super) struct PositionalArguments {
-    /// The server's URL, unless --server or -- names the server; then the arguments of the command
+    /// The server's URL, followed by the command's arguments; omit the URL if --server or --
+    /// specifies the server
     #[arg(value_name = "WORD")]
     words: Vec<String>,
     /// The program to start as the server, and its arguments

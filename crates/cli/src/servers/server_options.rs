@@ -45,7 +45,7 @@ pub(super) struct ServerOptions {
     #[arg(long, value_name = "NAME", requires = "command")]
     #[serde(skip)]
     env_from: Vec<String>,
-    /// Passes this variable of the sidecar's environment on to the program
+    /// Forwards this variable from the sidecar's environment to the program
     #[arg(long, value_name = "NAME", requires = "command")]
     inherit_env: Vec<String>,
     /// The working directory of the program

@@ -61,7 +61,7 @@ impl Pointer {
         }
     }
 
-    /// Returns the first path segment after `/input` or `/steps/NAME`, if any.
+    /// Returns the first reference token (RFC 6901) after `/input` or `/steps/NAME`, if any.
     pub(super) fn first_segment(&self) -> Option<&str> {
         self.path.first().map(String::as_str)
     }

@@ -205,16 +205,16 @@ impl ComposedRun<'_> {
         with_steps.with_metadata("resumed", resumption)
     }
 
-    /// Returns whether a resumed call failed before any further step finished, and thus changed
-    /// nothing.
+    /// Returns whether a resumed call failed as `rate_limited` or `unavailable` before any further
+    /// step finished, and thus changed nothing.
     fn is_rejected_resume(&self, failure: &ToolFailure) -> bool {
         let code = failure.code;
         let is_temporary = matches!(code, ErrorCode::RateLimited | ErrorCode::Unavailable);
         is_temporary && self.state.lock().step_reports.is_empty()
     }
 
-    /// Stores a checkpoint until the approval is decided. Returns `failure`, with `steps_kept` in
-    /// its metadata: whether the checkpoint was stored.
+    /// Stores a checkpoint of the finished steps while a step waits for an approval. Returns
+    /// `failure` with `steps_kept` in the metadata: whether the checkpoint was stored.
     async fn suspend(
         &self,
         checkpoints: &dyn CheckpointStore,

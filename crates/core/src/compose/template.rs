@@ -8,8 +8,8 @@ use crate::tool::JsonObject;
 
 /// A JSON template with references. An object with a key that begins with `$` is a directive:
 ///
-/// - `{"$from": "/input/city"}` is replaced by the referenced value, or by `"default"`, if present,
-///   where there is no value.
+/// - `{"$from": "/input/city"}` is replaced by the referenced value. If the reference points to
+///   nothing, the directive is replaced by the value of its key `"default"`, if present.
 /// - `{"$text": ["In ", {"$from": "/input/city"}]}` is replaced by one string: strings are
 ///   concatenated as they are, other values as JSON.
 /// - `{"$literal": ...}` is replaced by its value, which is not interpreted.

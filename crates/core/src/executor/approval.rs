@@ -24,10 +24,10 @@ pub use rules::ApprovalRules;
 /// A call that needs a decision.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
-    /// The ID of the approval: 64 hexadecimal digits. Calls of this tool with these arguments and
-    /// these forwarded parameters, for this user, in this channel and under this acting identity,
-    /// have this ID; other calls have another ID. For an unverified user, the ID also depends on
-    /// the principal. The ID is not a secret: every client can compute it.
+    /// The ID of the approval: 64 hexadecimal digits. Two calls have the same ID only if they have
+    /// the same tool, arguments, forwarded parameters, user, channel and acting identity. For an
+    /// unverified user, the ID also depends on the principal. The ID is not a secret: every client
+    /// can compute it.
     pub id: String,
     /// The tool that runs if the call is approved.
     pub tool: Arc<RegisteredTool>,
@@ -53,8 +53,8 @@ pub struct ApprovalRequest {
 pub enum Decision {
     /// The call runs with its own arguments.
     Approved,
-    /// The call runs with these arguments instead of its own. The executor validates them against
-    /// the tool's schema.
+    /// The call runs with the contained arguments in place of the original arguments. The executor
+    /// validates the contained arguments against the tool's schema.
     Edited(JsonObject),
     /// The call does not run, and ends as `denied`.
     Denied,
@@ -85,10 +85,10 @@ pub trait Approver: Send + Sync + 'static {
     /// Decides on a request. A failure ends the call with that failure; the tool does not run.
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
 
-    /// Returns the recorded call that already waits for this decision, if any; the new call then
-    /// continues that record instead of adding one. After an undecided request, the executor calls
-    /// this method again: if the returned call is not the new call, the new call is recorded as
-    /// `error`. The default implementation returns `None`.
+    /// Returns the recorded call that already waits for the decision on `request`, if any; the new
+    /// call then continues the record of the returned call instead of adding a record. After an
+    /// undecided request, the executor calls this method again: if the returned call is not the new
+    /// call, the new call is recorded as `error`. The default implementation returns `None`.
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
         let _ = request;
         Box::pin(async { Ok(None) })
@@ -110,7 +110,7 @@ pub(super) struct GrantedApproval {
     /// The approval request that the approver approved; `None` if the call's context contained the
     /// decision.
     pub(super) request: Option<Box<ApprovalRequest>>,
-    /// The arguments with which the call runs instead of its own.
+    /// The arguments that the approver set in place of the original arguments.
     pub(super) edited_arguments: Option<JsonObject>,
     /// The time that it took to obtain the approval, without the wait for a person's decision.
     pub(super) elapsed: Duration,

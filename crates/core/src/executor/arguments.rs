@@ -42,8 +42,8 @@ impl From<JsonObject> for ParsedArguments {
 }
 
 /// Parses arguments: an object, or a string that contains a JSON object. `null`, an empty string
-/// and `[]` (PHP's encoding of an empty object) mean no arguments. A long text is parsed on another
-/// thread when it is the turn of the caller's account.
+/// and `[]` mean no arguments; PHP encodes an empty array as `[]` even if the array represents an
+/// object. A long text is parsed on another thread when it is the turn of the caller's account.
 pub(super) async fn parse(
     arguments: Value,
     context: &CallContext,
@@ -120,8 +120,8 @@ impl ArgumentChecks {
         Self { queue }
     }
 
-    /// Sets the limits to those of another configuration. The returned value shares the queue of
-    /// this value.
+    /// Applies the limits of `config` to the queue of checks, and returns an `ArgumentChecks` that
+    /// uses the same queue.
     pub(super) fn reconfigured(&self, config: &ExecutorConfig) -> Self {
         self.queue.set_bounds(bounds(config));
         let queue = Arc::clone(&self.queue);

@@ -30,15 +30,15 @@ pub struct ExecutorConfig {
     /// Maximum number of concurrent calls of local tools. `None`, the default, means
     /// `max_concurrent`.
     pub max_concurrent_local: Option<NonZeroUsize>,
-    /// Maximum number of concurrent calls of single MCP servers, by label; overrides
+    /// Maximum number of concurrent calls of individual MCP servers, by label; overrides
     /// `max_concurrent`.
     pub server_concurrency: HashMap<String, NonZeroUsize>,
     /// Maximum number of concurrent calls of all sources together. MCP servers together have one
     /// slot less: one slot is reserved for local tools. Default 20.
     pub max_concurrent_total: NonZeroUsize,
-    /// Lower maximum of concurrent calls of individual tools, by name. With 1, the calls of a tool
-    /// run one after the other, and calls of one user keep their order. Ignored for tools that make
-    /// calls.
+    /// Maximum number of concurrent calls of individual tools, by name, in addition to the limit of
+    /// the tool's source. With 1, the calls of a tool run one after the other, and calls of one
+    /// user keep their order. Ignored for tools that make calls.
     pub tool_concurrency: ToolSettings<NonZeroUsize>,
     /// Maximum time that a call waits for a slot before it ends as `unavailable`, at most
     /// `timeout`. Default 30 s.
@@ -89,8 +89,8 @@ impl Default for ExecutorConfig {
 
 impl ExecutorConfig {
     /// Sets the maximum number of concurrent calls of one source, and of all sources. `None` keeps
-    /// the current value, but a total that is not given is at least four times `of_source`, so that
-    /// one source cannot take every slot.
+    /// the current value. If `total` is `None`, the total is also raised to at least four times the
+    /// maximum of one source, so that one source cannot take every slot.
     ///
     /// ```
     /// use std::num::NonZeroUsize;

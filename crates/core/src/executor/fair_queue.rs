@@ -189,8 +189,8 @@ impl QueuedCall {
             Ok(Ok(Ok(permit))) => Ok(permit),
             Ok(Ok(Err(QueueFull))) => Err(queue_full_failure()),
             // Receiving never fails, because the queue never drops a sender without sending a
-            // message. If receiving did fail, the call would have no permit, so the call is
-            // rejected.
+            // message. If receiving did fail, the call would have no permit; the error therefore
+            // rejects the call.
             Ok(Err(_)) | Err(_) => {
                 let (tool, wait) = (&self.request.tool, seconds_text(max_wait));
                 let message =

@@ -12,7 +12,7 @@ use crate::tool::{
 /// Runs the nested calls of one running call.
 pub(super) struct NestedCalls {
     executor: Executor,
-    /// The position of the nested calls in the tree of nested calls.
+    /// The nesting of the calls that the running call makes.
     nesting: Nesting,
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::{ApprovalRules, CacheConfig, ExecutorConfig, RateLimits, RateWindows, ToolSettings};
 
-/// Maximum duration of an option: 136 years, which can be added to the time of a clock without an
-/// overflow.
+/// Maximum value of an option that is a duration, in seconds: 136 years, which can be added to the
+/// time of a clock without an overflow.
 const MAX_SECONDS: u32 = u32::MAX;
 
 /// The options of an executor as PHP code writes them. Times are in seconds.

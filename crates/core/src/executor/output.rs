@@ -33,7 +33,7 @@ pub struct OversizedResult {
 /// Reference to an offloaded result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResult {
-    /// Id of the stored result.
+    /// ID of the stored result.
     pub id: String,
     /// Size of the stored result, in bytes.
     pub bytes: u64,
@@ -74,7 +74,8 @@ pub(super) fn max_result_bytes(
 pub(super) enum Excess {
     /// The result is larger than this maximum, in bytes.
     Size(usize),
-    /// No memory is available for the result while its client reads slowly.
+    /// No memory could be reserved for the result, because results that clients have not read yet
+    /// use the memory.
     Memory,
 }
 
@@ -174,8 +175,8 @@ pub(super) fn max_failure_bytes(
         .max(MAX_PREVIEW_BYTES)
 }
 
-/// Returns the failure unchanged, or cuts its message and result if either is larger than `max_bytes`
-/// bytes, with `truncated: true` in the metadata.
+/// Returns the failure unchanged, or cuts its message and result if either is larger than
+/// `max_bytes` bytes, with `truncated: true` in the metadata.
 pub(super) fn shorten_failure(mut failure: ToolFailure, max_bytes: usize) -> ToolFailure {
     let bytes = failure.message.len();
     if bytes <= max_bytes && json_len(&failure.result) <= max_bytes {

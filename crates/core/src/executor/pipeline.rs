@@ -9,7 +9,7 @@
 //! | enter the gate | `gate.rs` |
 //! | reserve memory for the result | `result_memory.rs` |
 //! | check rate limits and cooldowns | `rate_limit.rs` |
-//! | answer from the cache | `cache.rs` |
+//! | return a cached result | `cache.rs` |
 //! | wait for a permit | `fair_queue.rs` |
 //! | use up the approval, and record the start | `approval.rs`, `record.rs` |
 //! | run the tool until its deadline | `pipeline.rs` |
@@ -265,7 +265,8 @@ impl Executor {
         check_outcome.map(|checked| checked.arguments)
     }
 
-    /// Runs the stages that follow if there is no cached result for the call.
+    /// Runs the stages from the wait for a permit to the limit on the output, which a call with a
+    /// cached result skips.
     async fn run_tool(
         &self,
         mut ready_run: ReadyToolRun<'_>,
@@ -279,7 +280,7 @@ impl Executor {
         let tool = ready_run.tool;
         let (queue_timeout, deadline) = (config.queue_timeout, ready_run.deadline);
         let makes_calls = tool.tool().makes_calls();
-        // A call that waits for its nested calls must not hold a permit that they need.
+        // A call that waits for its nested calls must not hold a permit that the nested calls need.
         let _permit = if makes_calls {
             None
         } else {
@@ -357,8 +358,8 @@ fn check_nesting(
 
 /// Runs the tool in its own task, and waits until the call's deadline.
 ///
-/// The task is aborted when the deadline passes or the caller goes away. A panic fails only this
-/// call.
+/// The task is aborted when the deadline passes or the caller cancels the call. A panic of the tool
+/// fails only this call.
 async fn run_until_deadline(ready_run: ReadyToolRun<'_>) -> Result<ToolOutput, ToolFailure> {
     let ReadyToolRun {
         tool,

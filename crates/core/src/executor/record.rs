@@ -355,8 +355,7 @@ fn log_end(result: &ToolResult, elapsed: Duration) {
     }
 }
 
-/// Maximum number of concurrent repeated attempts to record the end of a call whose tool did not
-/// run.
+/// Maximum number of concurrent retries of recording the end of a call whose tool did not run.
 const MAX_REPEATED_ENDS: usize = 1_000;
 
 /// Returns the failure of a call that could not be recorded before its deadline.
@@ -383,13 +382,13 @@ pub struct Journal {
 struct Writer {
     log: Arc<dyn CallLog>,
     redaction: Redaction,
-    /// Limits the log lines about records that cannot be written.
+    /// Limits the rate of log messages about records that cannot be written.
     failures: Arc<RepeatLimit>,
     /// Runs writes in the background for calls that have ended.
     background: TaskTracker,
-    /// Limits the number of concurrent repeated attempts to record the end of a call whose tool did
-    /// not run. While writing to the log fails, no tool runs, but any number of calls may be
-    /// rejected, each of which must be recorded.
+    /// Limits the number of concurrent retries of recording the end of a call whose tool did not
+    /// run. While writing to the log fails, no tool runs, but any number of calls may be rejected,
+    /// each of which must be recorded.
     repeat_permits: Arc<Semaphore>,
 }
 

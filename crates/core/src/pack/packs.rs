@@ -50,7 +50,7 @@ pub enum PackError {
     StreamTaken {
         /// The name of the pack that cannot be added.
         pack: String,
-        /// The name that both streams have.
+        /// The name of the stream, which another stream already has.
         stream: String,
     },
     /// A kind of stored items has an invalid or duplicate name.

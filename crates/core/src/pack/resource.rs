@@ -154,9 +154,9 @@ pub trait ResourceProvider: Send + Sync {
         Vec::new()
     }
 
-    /// Returns whether this provider owns a URI, so that other providers are not asked for it. The
-    /// resource need not exist yet: clients can subscribe to the URI, and are notified when the
-    /// resource is created.
+    /// Returns whether this provider owns a URI, so that other providers are not queried for the
+    /// URI. The resource need not exist yet: clients can subscribe to the URI, and are notified
+    /// when the resource is created.
     fn owns(&self, uri: &str) -> bool;
 
     /// Lists the existing resources. An implementation should limit their number to what is useful

@@ -37,7 +37,7 @@ pub trait StoredItems: Send + Sync {
     async fn remove(&self, name: &str) -> Result<bool, StoreError>;
 }
 
-/// An item that a pack stores, in the form for operators.
+/// An item that a pack stores, as shown to operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredItem {
     /// The name of the item, which may be any text; unique among the items of the same kind.

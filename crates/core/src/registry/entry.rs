@@ -136,7 +136,7 @@ impl RegisteredTool {
         self.tool.definition()
     }
 
-    /// Returns the tool's origin.
+    /// Returns the tool's origin: an MCP server, or native.
     #[must_use]
     pub fn origin(&self) -> &ToolOrigin {
         &self.origin

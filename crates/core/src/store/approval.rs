@@ -59,10 +59,10 @@ pub struct ApprovalRecord {
     pub tool: String,
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
-    /// The ID of the executor's [`ApprovalRequest`](crate::executor::ApprovalRequest), to which the
-    /// decision is bound.
+    /// The ID of the executor's [`ApprovalRequest`](crate::executor::ApprovalRequest). The decision
+    /// is valid only for calls whose request has this ID.
     pub arguments_hash: String,
-    /// The arguments as JSON, for the person who decides.
+    /// The arguments as JSON, formatted for display to the approver.
     pub arguments: String,
     /// The user on whose behalf the call runs.
     pub user: Option<String>,
@@ -73,8 +73,8 @@ pub struct ApprovalRecord {
     pub principal: Option<String>,
     /// The channel of the call.
     pub channel: Option<String>,
-    /// The data that the tool gets from the caller besides the arguments, as JSON, for the person
-    /// who decides.
+    /// The data that the tool gets from the caller besides the arguments, as JSON, formatted for
+    /// display to the approver.
     pub forwarded: Option<String>,
     /// The time at which the approval was requested.
     pub created_at: Timestamp,

@@ -7,7 +7,7 @@ use crate::tool::{ErrorCode, QuotaAccount, ToolResult};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallStatus {
-    /// The call has come in, or waits for an approval or for a permit.
+    /// The call has arrived, or waits for an approval or for a permit.
     Pending,
     /// The tool is running.
     Running,

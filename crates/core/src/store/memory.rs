@@ -64,7 +64,7 @@ pub struct MemorySearch {
     pub channel: String,
     /// The user who searches; memories of other users are not found.
     pub user: Option<String>,
-    /// The search text: a memory must contain its first five words, ignoring case.
+    /// The search text: a memory must contain the first five words of the text, ignoring case.
     pub query: String,
     /// Maximum number of memories that the search finds.
     pub limit: u32,

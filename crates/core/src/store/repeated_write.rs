@@ -5,7 +5,8 @@ use super::StoreError;
 /// Maximum number of attempts of [`write_once_available`].
 const MAX_ATTEMPTS: u32 = 64;
 
-/// The pauses between the attempts: each is twice as long as the previous pause, up to the maximum.
+/// Minimum and maximum pause between two attempts: each pause is twice as long as the previous
+/// pause, up to the maximum.
 const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 

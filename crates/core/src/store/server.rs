@@ -58,7 +58,8 @@ pub trait ServerStore: Send + Sync {
     /// The store cannot be written.
     async fn mark_server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Removes a server, with its calls and pins if this server owns the records under its name.
+    /// Removes a server. If `records` is [`RecordOwner::StoredServer`], also removes the calls and
+    /// pins that are recorded under the name of the server.
     ///
     /// # Errors
     /// `not_found` if there is no such server.

@@ -28,8 +28,7 @@ pub struct ToolCall {
     /// The type of the call; always `function`.
     #[serde(default = "function", rename = "type")]
     pub kind: String,
-    /// The position of the call among the calls of one model response, if the provider sends the
-    /// position.
+    /// The index of the call among the calls of one model response, if the provider sends an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
 }
@@ -134,7 +133,7 @@ pub fn arguments_object(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),
         Value::Null => json!({}),
-        // PHP encodes an empty object as `[]`.
+        // PHP encodes an empty array as `[]` even if the array represents an object.
         Value::Array(items) if items.is_empty() => json!({}),
         Value::String(text) => match parse_arguments(text) {
             Ok(object @ Value::Object(_)) => object,

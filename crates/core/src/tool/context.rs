@@ -52,16 +52,18 @@ pub struct CallContext {
     /// The tools that the caller may use; `None` means all. The program that passes a call to the
     /// executor must check that call against this filter; the executor checks only nested calls.
     pub may_use: Option<ToolFilter>,
-    /// The position of the call in the tree of nested calls; `None` if the call is not nested.
+    /// The nesting of the call: its parent and its depth in the tree of calls; `None` if no other
+    /// call made the call.
     pub nesting: Option<Arc<Nesting>>,
     /// Runs nested calls. The executor sets this field before it runs a tool that [makes
     /// calls](super::Tool::makes_calls).
     pub further_calls: Option<FurtherCalls>,
-    /// Ids of granted approvals. A call runs if its approval has one of these IDs.
+    /// IDs of granted approvals. A call runs if its approval has one of these IDs.
     pub approved: HashSet<String>,
-    /// Arguments with which approved calls run instead of their own, by the ID of the approval.
+    /// Arguments that approvers set in place of the arguments of the approved calls, by the ID of
+    /// the approval.
     pub approved_arguments: HashMap<String, JsonObject>,
-    /// Ids of denied approvals. A call ends as `denied` if its approval has one of these IDs.
+    /// IDs of denied approvals. A call ends as `denied` if its approval has one of these IDs.
     pub denied: HashSet<String>,
     /// The ID of the approval under which the call runs, if the call needed one. The executor sets
     /// the ID before the tool runs. A tool that runs under an approval must not use any data of the
@@ -120,7 +122,7 @@ impl CallContext {
 
     /// Returns the caller's identity as nested calls see it, with everything on which the results
     /// of nested calls can depend. Two callers share the private results of a tool that makes calls
-    /// only if these values are equal.
+    /// only if this method returns equal values for both callers.
     pub(crate) fn nested_call_identity(&self) -> Value {
         let mut caller = self.caller_identity();
         caller["channel"] = json!(self.channel);

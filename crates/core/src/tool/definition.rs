@@ -93,7 +93,8 @@ impl ToolDefinition {
         &self.parameters
     }
 
-    /// Returns the JSON Schema of the arguments, for both forms of parameters.
+    /// Returns the JSON Schema of the arguments, whether the definition has a list of parameters or
+    /// a raw schema.
     #[must_use]
     pub fn input_schema(&self) -> &Value {
         &self.input_schema

@@ -47,7 +47,8 @@ impl fmt::Debug for FurtherCalls {
     }
 }
 
-/// The position of a nested call in the tree of calls.
+/// The nesting of a call that another call made: its parent, its depth in the tree of calls, and
+/// the state that all calls of the tree share.
 #[derive(Debug, Clone)]
 pub struct Nesting {
     /// The ID of the parent call in the call log.
@@ -69,8 +70,9 @@ impl Nesting {
     /// Maximum number of nested calls of one outermost call, at all levels.
     pub const MAX_CALLS: usize = 256;
 
-    /// Creates the position of the calls that `parent` makes. `clock` is the clock of `parent`, and
-    /// `parent_nesting` the position of `parent`, if `parent` is nested.
+    /// Creates the nesting of the calls that the call `parent` makes. `parent_nesting` is the
+    /// nesting of `parent`, or `None` if no other call made `parent`. `clock` is the clock that
+    /// measures the deadline of `parent`.
     pub(crate) fn for_calls_of(
         parent: Option<CallId>,
         clock: Arc<PausableClock>,

@@ -72,9 +72,9 @@ pub trait Tool: Send + Sync + 'static {
     /// Returns the acting identity for this caller, if the identity depends on the caller. Results
     /// of such a tool are cached only for the same caller. A failure ends the call before an
     /// approval is requested. When the tool runs, [`CallContext::acting_identity`] contains the
-    /// returned identity. If the returned identity has no
-    /// [connection](super::ActingIdentity::connection) and has changed since, the tool must not
-    /// act. Default: `None`.
+    /// returned identity. If that identity has no [connection](super::ActingIdentity::connection),
+    /// the tool must determine the acting identity again, and must not act if the acting identity
+    /// has changed. Default: `None`.
     fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
         let _ = context;
         None

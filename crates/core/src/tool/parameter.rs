@@ -105,7 +105,7 @@ pub struct ToolParameter {
     /// Whether a call must contain the parameter. Default `true`.
     #[serde(default = "required_by_default")]
     pub required: bool,
-    /// The value if the call does not contain the parameter; `null` means no default.
+    /// The default value of the parameter; `null` if there is none.
     #[serde(default)]
     pub default: Value,
     /// The allowed values; empty means any.

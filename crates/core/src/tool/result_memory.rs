@@ -8,8 +8,8 @@ use tokio::time::Instant;
 /// A future that resolves when the requested memory is reserved.
 pub type ReserveFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A limit on the memory that an interface uses for results until their clients have read them.
-/// Without the limit, many clients that read slowly could use up the memory of the process.
+/// A limit on the memory for results that the clients of an interface have not read yet. Without
+/// the limit, many clients that read slowly could use up the memory of the process.
 pub trait ReserveMemory: Send + Sync + 'static {
     /// Reserves memory for a result. Returns `None` if the memory was reserved at once; otherwise
     /// returns a future that resolves when the memory is reserved.

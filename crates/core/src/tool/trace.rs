@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 
-/// A position in a distributed trace (W3C Trace Context). Pillion receives the position with a
-/// call, and forwards the position to the MCP server that the call reaches.
+/// A trace context (W3C Trace Context): the values of `traceparent` and `tracestate`. Pillion
+/// receives the trace context with a call, and forwards it to the MCP server that the call reaches.
 ///
 /// ```
 /// use pillion_core::tool::TraceContext;
@@ -71,7 +71,7 @@ impl TraceContext {
         self.tracestate.as_deref()
     }
 
-    /// Returns this position without `tracestate`, which any participant of a trace may drop.
+    /// Returns this trace context without `tracestate`, which any participant of a trace may drop.
     #[must_use]
     pub fn without_state(self) -> Self {
         Self {

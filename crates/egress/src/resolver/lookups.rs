@@ -41,7 +41,8 @@ struct RunningLookup {
     outcome: OutcomeReceiver,
 }
 
-/// Removes a lookup when the lookup's thread ends, and then releases its permit.
+/// Dropped when the thread of a lookup ends: removes the lookup from the running lookups, and then
+/// releases the lookup's permit.
 struct LookupGuard {
     lookups: Arc<Lookups>,
     name: String,

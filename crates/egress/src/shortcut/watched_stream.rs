@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::CooperativeStream;
 
-/// A handle that requests that the next read checks the socket itself.
+/// A handle that makes the next read of a [`WatchedStream`] check the socket with a system call.
 ///
 /// The runtime detects a close only when the runtime polls the operating system between tasks.
 /// Until then, a read returns `Pending` even if the server has closed the connection.
@@ -18,7 +18,7 @@ use crate::CooperativeStream;
 pub(super) struct SocketCheck(Arc<AtomicBool>);
 
 impl SocketCheck {
-    /// Makes the next read check the socket.
+    /// Makes the next read of the stream check the socket.
     pub(super) fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -22,7 +22,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Creates the admission of a connection that may wait up to `timeout` for one of the permits.
+    /// Creates the admission of a connection that waits up to `timeout` for one of `permits`.
     pub fn new(permits: &Arc<ConnectionPermits>, timeout: Duration) -> Self {
         Self {
             permits: Arc::clone(permits),

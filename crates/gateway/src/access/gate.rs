@@ -13,8 +13,8 @@ use pillion_config::TcpSection;
 use super::{AccessGrant, Scope, TokenCheck, TokenCheckError, TokenValidity};
 pub use rejection::AccessRejection;
 
-/// The header in which requests to paths below `/v1/` may send the token instead of in
-/// `Authorization`.
+/// The header that may contain the token instead of `Authorization` in requests to paths below
+/// `/v1/`.
 const API_KEY_HEADER: &str = "x-api-key";
 
 /// Checks requests over TCP.
@@ -109,7 +109,7 @@ impl AccessGate {
         TokenValidity::new(token.unwrap_or_default(), grant.clone(), current_gate)
     }
 
-    /// Returns the host of the request if it is allowed.
+    /// Returns the value of the header `Host` if the requested host is allowed.
     fn check_host<'a>(&self, request: &'a Parts) -> Result<&'a str, AccessRejection> {
         let mut values = request.headers.get_all(HOST).iter();
         let header = values.next().ok_or(AccessRejection::BadHost)?;
@@ -191,7 +191,8 @@ fn api_key(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
     }
 }
 
-/// Returns the host of an authority such as `localhost:7420` or `[::1]:7420`, including brackets.
+/// Returns the host of an authority such as `localhost:7420` or `[::1]:7420`, including the
+/// brackets of an IPv6 address.
 fn host_name(authority: &str) -> Option<&str> {
     let (name, port) = if authority.starts_with('[') {
         let end = authority.find(']')? + 1;

@@ -80,7 +80,7 @@ impl fmt::Display for Scope {
 /// socket's file permissions control access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessGrant {
-    /// The token's name, or `uid:` and the user's number.
+    /// The token's name, or `uid:` followed by the ID of a local user.
     pub name: String,
     /// Whether `name` names a user of this host, a token of the configuration, or a token of the
     /// store.
@@ -132,7 +132,7 @@ impl Users {
     }
 }
 
-/// The kind of holder of a permission.
+/// The kind of client that holds a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantHolder {
     /// A user of this host, on the Unix socket.

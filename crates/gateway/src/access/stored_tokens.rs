@@ -51,7 +51,7 @@ impl NewToken {
     }
 }
 
-/// The tokens of the store, in addition to those of the configuration.
+/// Checks tokens against the tokens in the configuration and the tokens in the store.
 ///
 /// A token is looked up by its hash, so the duration of the lookup reveals nothing about other
 /// tokens. A revoked token is rejected from the next request on.

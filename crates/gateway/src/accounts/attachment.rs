@@ -22,7 +22,7 @@ enum State {
 }
 
 /// A guard that the client's side of a request holds. If the client disconnects, the request is
-/// cancelled unless the limits allow it to continue.
+/// cancelled unless the limits on detached requests allow the request to continue.
 #[derive(Debug)]
 pub struct Attachment(Arc<Request>);
 
@@ -51,8 +51,9 @@ impl PrincipalAccounts {
     }
 
     /// Begins a request like [`attach`](Self::attach), except that the request continues without
-    /// its client even above the limits. The caller rejects such a request if the account [is
-    /// full](Self::is_full), so that at most one request per connection exceeds the limits.
+    /// its client even above the limits on detached requests. The caller rejects such a request if
+    /// the account [is full](Self::is_full), so that at most one request per connection exceeds the
+    /// limits.
     pub fn commit(
         self: &Arc<Self>,
         principal: Option<&str>,
@@ -64,8 +65,9 @@ impl PrincipalAccounts {
 }
 
 impl Attachment {
-    /// Records that the client has disconnected from a request of this size. Returns whether the
-    /// request may continue within the limits; otherwise the caller cancels the request.
+    /// Records that the client has disconnected. `bytes` returns the memory of the request, which
+    /// is charged to the principal. Returns whether the request may continue within the limits on
+    /// detached requests; otherwise the caller cancels the request.
     #[must_use]
     pub fn detach(&self, bytes: impl FnOnce() -> u64) -> bool {
         let request = &self.0;

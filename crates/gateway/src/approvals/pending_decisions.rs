@@ -29,7 +29,7 @@ pub struct PendingDecisions {
     /// Locked while an approval is looked up or created, so that two concurrent calls share one
     /// approval.
     pub(super) creation_lock: tokio::sync::Mutex<()>,
-    /// The tasks that read approvals that callers wait for, by approval ID.
+    /// The tasks that poll the store for the approvals with waiting callers, by approval ID.
     polls: Mutex<HashMap<String, Arc<ApprovalPoll>>>,
     /// Number of waiting callers by principal.
     waiting_callers: Arc<PrincipalAccounts>,

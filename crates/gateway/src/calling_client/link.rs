@@ -24,7 +24,7 @@ use super::message::{self, LOG_LEVEL, METHOD_NOT_FOUND, Members};
 /// Maximum number of messages that wait for a slow client; further notifications are dropped.
 const MAX_WAITING_MESSAGES: usize = 256;
 
-/// A message that a running request sends before its result.
+/// A message that the sidecar sends to the client while a request runs, before the result.
 #[derive(Debug)]
 pub enum ClientMessage {
     /// A notification or response, serialized as JSON-RPC.
@@ -177,7 +177,8 @@ impl ClientLink {
             .filter(|token| token.get() != "null" && token.get().len() <= MAX_ID_BYTES);
         let request_level = meta.shift_remove(LOG_LEVEL);
         let meta_trace = parse_trace(&meta);
-        // The other reserved keys are removed, because they are meant for the sidecar alone.
+        // All remaining keys that MCP reserves in `_meta` are removed, because they are meant for
+        // the sidecar alone.
         meta.retain(|key, _| !key.starts_with(RESERVED_META));
         let mut other_params = request.params.clone();
         other_params.shift_remove("_meta");

@@ -50,7 +50,7 @@ impl ListedTool {
         self.entry.get().len()
     }
 
-    /// Returns whether both entries are equal.
+    /// Returns whether `self` and `other` are equal entries.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.digest == other.digest
     }

@@ -15,7 +15,7 @@ use crate::client_text::truncate_input;
 
 /// The error code for a message that is not JSON (JSON-RPC 2.0, section 5.1).
 pub const PARSE_ERROR: i64 = -32700;
-/// The error code for a message that is not a request (JSON-RPC 2.0, section 5.1).
+/// The error code for a message that is not a valid request (JSON-RPC 2.0, section 5.1).
 pub const INVALID_REQUEST: i64 = -32600;
 /// The error code for a method that does not exist (JSON-RPC 2.0, section 5.1).
 pub const METHOD_NOT_FOUND: i64 = -32601;

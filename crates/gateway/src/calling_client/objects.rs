@@ -24,7 +24,8 @@ struct ObjectShape {
 struct ObjectMember {
     name: &'static str,
     shape: &'static ObjectShape,
-    /// The name of a sibling member, without which the member need not be an object.
+    /// If set, the member must be an object only if its parent object also has a member with this
+    /// name.
     sibling: Option<&'static str>,
 }
 
@@ -91,9 +92,9 @@ static COMPLETION_CONTEXT_SHAPE: ObjectShape =
 
 static RESULT_MAP_SHAPE: ObjectShape = ObjectShape::new(&[], Some(&RESULT_SHAPE));
 
-/// The client's result for a request of the server. `content` is an object in the result of an
-/// elicitation, which also has the member `action`. In the result of sampling, `content` may be a
-/// list.
+/// The shape of the client's result for a request of the sidecar. `content` is an object in the
+/// result of an elicitation, which also has the member `action`. In the result of sampling,
+/// `content` may be a list.
 static RESULT_SHAPE: ObjectShape = ObjectShape {
     members: &[
         member("_meta", &OBJECT_SHAPE),
@@ -180,7 +181,7 @@ pub(super) fn read_params(params: &RawValue) -> Option<Members> {
     Some(members)
 }
 
-/// Reads the client's result for a request of the server.
+/// Reads the client's result for a request of the sidecar.
 ///
 /// # Errors
 /// The result has a value that cannot be read, such as `1e999`.

@@ -1,4 +1,5 @@
-//! The token stores of MCP clients, with the server, user and credential they belong to.
+//! The token stores of MCP clients, each with the server, user and credential that the tokens
+//! belong to.
 
 use std::sync::{Arc, Weak};
 
@@ -6,7 +7,7 @@ use parking_lot::Mutex;
 use pillion_mcp_client::{Authentication, OAuthConfig, OAuthGrant, ServerConfig, TokenKey};
 use pillion_store::{Vault, VaultTokenStore};
 
-/// The OAuth account of a server whose tokens a client uses. Tokens of any other account are
+/// The OAuth account whose tokens a client uses for a server. Tokens of any other account are
 /// invalid for the client or belong to another user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
@@ -69,8 +70,8 @@ impl TokenStores {
         store
     }
 
-    /// Closes the token stores for whose owner `is_match` returns `true`. Tokens in the vault are
-    /// kept.
+    /// Closes the token stores for whose owner `is_match` returns `true`. The tokens stay in the
+    /// vault.
     pub(super) async fn close(&self, is_match: impl Fn(&TokenOwner) -> bool) {
         for store in self.find_stores(is_match) {
             store.close().await;

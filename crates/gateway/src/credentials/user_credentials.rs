@@ -27,10 +27,11 @@ pub struct UserCredentials {
 /// logged.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct UserCredential {
-    /// A unique value for each credential that is set. A connection with another version uses an
-    /// earlier credential.
+    /// Identifies one version of the user's credential: whenever a credential is set, it gets a new
+    /// unique value. A connection with a different value uses an earlier credential.
     pub(crate) version: String,
-    /// The scheme, host and port for which the credential was set. It is never sent anywhere else.
+    /// The scheme, host and port for which the credential was set. The credential is sent only to
+    /// this origin.
     #[serde(rename = "place")]
     pub(crate) origin: String,
     /// The time at which the credential was set, in milliseconds since 1970.
@@ -155,8 +156,8 @@ impl UserCredentials {
         self.tokens.close(is_server_owned).await;
     }
 
-    /// Like [`close_tokens_of_servers`](Self::close_tokens_of_servers) for one key; also removes
-    /// the tokens under this key from the vault.
+    /// Closes the servers' own token stores for `key`, and removes the tokens under `key` from the
+    /// vault.
     pub async fn forget_tokens_of_server(&self, key: &TokenKey) -> Result<(), CredentialError> {
         self.close_tokens_of_servers(|_, other| other == key).await;
         let vault = self.vault().ok_or(CredentialError::NoKey)?;

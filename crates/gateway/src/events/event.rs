@@ -50,9 +50,9 @@ pub enum Event<'a> {
     ServerStatus {
         /// The label of the server.
         server: &'a str,
-        /// The status that the server has now.
+        /// The new status of the server.
         status: &'static str,
-        /// Why the last request failed.
+        /// The error of the last `tools/list` request to the server, if that request failed.
         error: Option<&'a str>,
     },
     /// The tools of an MCP server have changed. If `server` is `None`, the tools of workers, of the

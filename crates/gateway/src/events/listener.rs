@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use super::{BusPosition, Event, EventBus, SerializedEvent};
 
-/// Approximate size at which events are sent together, in bytes.
+/// Approximate maximum size of the events that [`Listener::next`] returns together, in bytes.
 const BATCH_BYTES: usize = 16 * 1024;
 
 /// The kinds of events that a listener receives; all by default.

@@ -26,7 +26,7 @@ pub struct Scrape {
     pub metrics: Arc<Metrics>,
     /// The known state of each MCP server.
     pub servers: Vec<ServerReport>,
-    /// The process metrics of the operating system, such as memory and CPU time.
+    /// The metrics that the operating system reports for this process, such as memory and CPU time.
     pub system: SystemMetrics,
     /// The number of registered tools.
     pub tools: usize,
@@ -34,7 +34,7 @@ pub struct Scrape {
     pub load: QueueLoad,
     /// The counters of the result cache.
     pub cache: CacheCounts,
-    /// The number of records of calls that were lost in damaged files.
+    /// The number of call log records that were lost in damaged files.
     pub lost_records: u64,
     /// The counters of packs, by name.
     pub packs: Vec<(String, Arc<Counters>)>,

@@ -14,8 +14,8 @@ const PARTS_PER_BUCKET: usize = 16;
 /// A histogram of durations.
 #[derive(Debug)]
 pub struct LatencyHistogram {
-    /// The count of each part of each bucket. The last bucket is for durations above the last
-    /// bound.
+    /// The number of durations in each part of each bucket. The last bucket is for durations above
+    /// the last bound.
     buckets: [[AtomicU64; PARTS_PER_BUCKET]; BUCKET_BOUNDS_SECONDS.len() + 1],
     total_micros: AtomicU64,
     max_micros: AtomicU64,

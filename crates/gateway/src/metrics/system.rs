@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-/// The process metrics of the operating system (Linux: `/proc/self`). Unavailable metrics are
-/// `None`.
+/// The metrics that the operating system reports for this process (Linux: `/proc/self`).
+/// Unavailable metrics are `None`.
 #[derive(Debug, Clone, Default)]
 pub struct SystemMetrics {
     /// Resident memory, in bytes.

@@ -48,9 +48,9 @@ pub struct NativeTools {
 }
 
 impl NativeTools {
-    /// From `tools`, the tools that the model may see, selects those that the provider calls by
-    /// itself. If the provider cannot request approval, does not select tools that need approval;
-    /// the sidecar runs these tools.
+    /// Selects, from the `tools` that the model may see, those that the provider calls directly. If
+    /// the provider cannot request approval, does not select tools that need approval; the sidecar
+    /// runs these tools.
     pub fn for_model(model: &Model, executor: &Executor, tools: &[Arc<RegisteredTool>]) -> Self {
         let mut native_tools = Self::default();
         let Some(api) = model.api else {

@@ -150,7 +150,8 @@ impl PinComparison<'_> {
         Ok(())
     }
 
-    /// Pins a tool that has no pin. Returns whether the limits of the pins allowed another pin.
+    /// Pins a tool that has no pin, unless the pin would exceed the limits of the owner's pins.
+    /// Returns whether the tool was pinned.
     async fn add_pin(
         &mut self,
         definition: &Definition,

@@ -14,7 +14,8 @@ use super::definition::Definition;
 /// tool under another name.
 const MIN_COMMON_PERCENT: usize = 60;
 
-/// Minimum number of words by which tools are compared.
+/// Minimum number of words that the definition of a pinned tool must have to be compared by its
+/// words.
 const MIN_WORDS: usize = 2;
 
 /// Maximum number of words of a definition that are compared. The number is limited, because a
@@ -25,7 +26,7 @@ const MAX_WORDS: usize = 256;
 /// as renamed, so that a server cannot evade the comparison with many tools.
 const MAX_PAIRS: usize = 4_000;
 
-/// Minimum length of a word that is compared. Shorter words occur in all descriptions.
+/// Minimum length of a compared word, in characters. Shorter words occur in all descriptions.
 const MIN_WORD_CHARS: usize = 4;
 
 /// The pinned tools that a server no longer lists. New tools of the server are compared with them.
@@ -41,7 +42,7 @@ struct ToolFeatures {
     name: String,
     /// The name in lower case, without punctuation.
     plain_name: String,
-    /// A hash of the definition without its names.
+    /// A hash of the definition without the members `name` and `title`.
     nameless_hash: String,
     words: HashSet<u64>,
 }

@@ -15,11 +15,11 @@ use crate::results::{Results, UNFINISHED_FILE_TTL};
 /// Interval of the store's maintenance, such as removing old calls.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Maximum time between the use of an approval and the start of its call. After this time, the call
-/// will never run.
+/// Maximum time between the use of an approval and the start of the approved call. After this time,
+/// the call will never run.
 const APPROVED_CALL_TTL: Duration = Duration::from_secs(60);
 
-/// Time for which approvals are kept after they are no longer valid.
+/// Time for which approvals remain in the store after they are no longer valid.
 const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Removes old records at intervals. The ages of records follow the store's [`ClockHistory`], so a
@@ -120,7 +120,8 @@ impl CleanUp {
 
     async fn remove_expired(&self, clock: &ClockHistory) -> Result<(), StoreError> {
         // One query removes all idempotency keys that expired before a given time. Keys of
-        // unfinished requests are kept longer, so the earlier of the two times is used.
+        // unfinished requests are removed `UNFINISHED_KEY_TTL` later, so the earlier of the two
+        // cutoff times is used.
         let expired_until = clock.expired_until(self.key_ttl);
         let unfinished_keys = clock.expired_until(self.key_ttl + UNFINISHED_KEY_TTL);
         if let (Some(expired), Some(unfinished)) = (expired_until, unfinished_keys) {

@@ -19,7 +19,8 @@ use crate::metrics::known_method;
 pub struct Span {
     span: opentelemetry_sdk::trace::Span,
     started_at: SystemTime,
-    /// The start on the monotonic clock, because the system clock may be set while the span runs.
+    /// The start on the monotonic clock, because the system clock may be changed while the span
+    /// runs.
     start_instant: Instant,
 }
 

@@ -23,7 +23,7 @@ impl UnavailableTool {
     }
 
     /// Returns a tool with this name whose calls fail with the reason, so that a composed tool
-    /// reports it; `None` if the name is invalid.
+    /// reports the reason; `None` if the name is invalid.
     pub(super) fn to_tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
         let name = ToolName::new(name).ok()?;
         let reason = self.reason(name.as_str());

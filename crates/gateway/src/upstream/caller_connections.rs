@@ -66,7 +66,7 @@ enum ActingAs<'a> {
 }
 
 impl ActingAs<'_> {
-    /// Returns a text that names the owner of the identity, which does not change when the owner's
+    /// Returns a text that says whose credential the call uses. The text stays the same when the
     /// credential is renewed.
     fn identity(&self) -> &'static str {
         match self {

@@ -279,7 +279,7 @@ impl Upstreams {
         Ok(listing.clone())
     }
 
-    /// Closes unneeded connections of users once their calls have ended.
+    /// Closes idle and outdated user connections after their running calls have finished.
     pub async fn close_unneeded_connections(&self) {
         let servers = self.latest().servers.iter();
         let per_user_servers = servers.filter(|server| server.uses_user_credentials());
@@ -304,12 +304,12 @@ struct Listing {
     next_request_at: Option<Instant>,
     /// The number of calls of `Server::expire` at the last attempt.
     epoch: u64,
-    /// The error of the last attempt, if it failed.
+    /// The error of the last attempt to list the tools; `None` if the attempt succeeded.
     error: Option<String>,
     failures: u32,
-    /// Whether an attempt has succeeded.
+    /// Whether the server has listed its tools on the connection at least once.
     has_listed: bool,
-    /// The time at which the last attempt failed.
+    /// The time of the last attempt to list the tools, if the attempt failed.
     failed_at: Option<Instant>,
 }
 

@@ -129,9 +129,9 @@ impl Upstreams {
         }
     }
 
-    /// Waits until the earlier servers with the same tool prefix have listed their tools: if two
-    /// servers have a tool with the same name, the server that is first in the configuration
-    /// provides it, even if it responds later.
+    /// Waits until the servers that precede `server` in the configuration and have the same tool
+    /// prefix have listed their tools: if two servers have a tool with the same name, the server
+    /// that is first in the configuration provides it, even if it responds later.
     async fn wait_for_same_prefix(&self, server: &Arc<Server>) {
         let is_other = |other: &&Arc<Server>| !Arc::ptr_eq(other, server);
         let earlier_servers = self.servers.iter().take_while(is_other);
@@ -278,8 +278,8 @@ impl Upstreams {
         );
     }
 
-    /// Records a failed request. A request that was not due (`was_due`) was made only for a call,
-    /// and its failure does not delay the next request for clients that list tools.
+    /// Records a failed `tools/list` request. If `was_due` is false, the request was made only for
+    /// a call, and the failure does not delay the next request for clients that list tools.
     fn record_failure(
         &self,
         server: &Server,

@@ -15,7 +15,7 @@ pub(super) struct DiscoveryState {
     pub(super) tools: Vec<ToolName>,
     /// The time of the next `tools/list`; `None` if the tools can be listed now.
     pub(super) next_request_at: Option<Instant>,
-    /// Number of failed attempts since the last success.
+    /// Number of failed attempts to list the tools since the last successful attempt.
     pub(super) failures: u32,
     /// Whether the list must be requested now, even if it is fresh.
     pub(super) is_stale: bool,
@@ -44,8 +44,8 @@ pub(super) fn time_until_stale(section: &McpSection) -> Duration {
     }
 }
 
-/// Returns the pause before the next attempt to list a server's tools, after the failure that
-/// followed `failures` earlier failures.
+/// Returns the pause before the next attempt to list a server's tools. `failures` is the number of
+/// consecutive failures before the latest one.
 pub(super) fn backoff(section: &McpSection, failures: u32) -> Duration {
     /// Maximum pause for a server that fails repeatedly.
     const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(300);
@@ -85,7 +85,8 @@ impl NotificationPause {
         *self.0.lock() = paused_until;
     }
 
-    /// Returns the time until which notifications are ignored, or `None` if the pause is over.
+    /// Returns the time until which notifications are ignored, or `None` if notifications are
+    /// honored.
     pub fn paused_until(&self) -> Option<Instant> {
         let paused_until = *self.0.lock();
         paused_until.filter(|time| *time > Instant::now())

@@ -49,7 +49,7 @@ pub(super) async fn list_tools(
     }
 }
 
-/// Lists the resources of a server that has resources, if the configuration pins a protocol
+/// Lists the resources of a server that has resources, if the configuration sets a protocol
 /// revision whose clients listed resources after connecting. The result is ignored.
 async fn list_resources(server: &Server, client: &McpClient) {
     let pinned_version = server.section.server.protocol_version;

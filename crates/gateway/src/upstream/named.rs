@@ -20,8 +20,8 @@ use super::{CallerTools, Server, UnavailableTool, Upstreams};
 /// starting their own.
 static BACKGROUND_PERMITS: Semaphore = Semaphore::const_new(16);
 
-/// Returns the output of `work`, or `None` after `limit`. Then `work` continues without its caller,
-/// so that a later call finds the outcome.
+/// Returns the output of `work`, or `None` after `limit`. After `limit`, `work` continues in the
+/// background if a permit is free, so that a later call finds the outcome.
 async fn run_with_timeout<T>(
     limit: Duration,
     work: impl Future<Output = T> + Send + 'static,
@@ -129,8 +129,8 @@ impl Upstreams {
         owning.cloned().collect()
     }
 
-    /// Returns the tool with this name as an unavailable tool, if one of these unavailable servers
-    /// owns the name.
+    /// Returns the tool with this name as an unavailable tool, if one of `unavailable_servers` owns
+    /// the name.
     pub fn unavailable_tool<'a>(
         &self,
         name: &str,

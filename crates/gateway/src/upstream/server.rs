@@ -297,8 +297,9 @@ impl ListedNames {
         *known_names = KnownNames::Listed(names);
     }
 
-    /// Sets the names of the server's pins, if they are known and the server has not listed its
-    /// tools yet. A server without pins has never listed its tools, so no client knows their names.
+    /// Sets the server's known tool names to `names`, the names of the server's pins, unless the
+    /// server has already listed its tools. With `None`, the known names stay unchanged. A server
+    /// without pins has never listed its tools, so no client knows any of its tool names.
     pub(super) fn set_pinned(&self, names: Option<HashSet<String>>) {
         let mut known_names = self.0.write();
         if let Some(names) = names

@@ -68,7 +68,7 @@ impl UpstreamTool {
         self.mcp_tool.remote_name()
     }
 
-    /// Returns whether both tools have the same `tools/list` entry.
+    /// Returns whether `self` and `other` have equal `tools/list` entries.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.listed_tool.is_same(&other.listed_tool)
     }

@@ -5,8 +5,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// Maximum number of bytes that one principal may hold, as a multiple of the bytes that no
-/// principal holds. A single active principal can hold at most 6/7 of the limit, so that memory
-/// always remains for others ("dynamic thresholds", Choudhury and Hahne, 1998).
+/// principal holds. A single active principal can hold at most 6/7 of the memory limit, so that
+/// memory always remains for others ("dynamic thresholds", Choudhury and Hahne, 1998).
 const MAX_SHARE_FACTOR: u64 = 6;
 
 /// The response bytes of each principal, and the claims that wait for memory.
@@ -42,10 +42,10 @@ struct StalledConnection {
     is_closing: bool,
 }
 
-/// Why the bytes of a claim do not fit into the limits.
+/// Why the bytes of a claim do not fit into the memory limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClaimObstacle {
-    /// The principal has used up its share.
+    /// The principal has used up its share of the memory limit.
     PrincipalShare,
     /// The claim would exceed the limit for the responses of all principals together.
     TotalLimit,
@@ -56,7 +56,7 @@ impl Ledger {
         self.total
     }
 
-    /// Counts response bytes of a principal, even above the limit.
+    /// Counts response bytes of a principal, even above the memory limit.
     pub(super) fn add(&mut self, principal: &Arc<str>, bytes: u64) {
         if bytes > 0 {
             self.total += bytes;
@@ -65,7 +65,7 @@ impl Ledger {
     }
 
     /// Releases counted bytes of a principal, and grants waiting claims that now fit into the
-    /// limits.
+    /// memory limits.
     pub(super) fn subtract(&mut self, principal: &Arc<str>, bytes: u64) {
         if bytes == 0 {
             return;
@@ -98,8 +98,8 @@ impl Ledger {
         }
     }
 
-    /// Grants a claim if it fits into the limits now and no other claim of the principal waits.
-    /// Returns whether the claim was granted.
+    /// Grants a claim if the claim fits into the memory limits now and no other claim of the
+    /// principal waits. Returns whether the claim was granted.
     pub(super) fn try_claim(&mut self, principal: &Arc<str>, bytes: u64) -> bool {
         let is_granted = !self.has_claims(principal) && self.obstacle(principal, bytes).is_none();
         if is_granted {
@@ -126,9 +126,9 @@ impl Ledger {
         }
     }
 
-    /// Grants the claims that fit into the limits, in order of arrival. A claim that does not fit
-    /// delays only the later claims of its own principal, because otherwise two principals could
-    /// block all others.
+    /// Grants the claims that fit into the memory limits, in order of arrival. A claim that does
+    /// not fit delays only the later claims of its own principal, because otherwise two principals
+    /// could block all others.
     fn grant_claims(&mut self) {
         let mut blocked_principals: Vec<Arc<str>> = Vec::new();
         let mut granted_claims = Vec::new();
@@ -156,9 +156,9 @@ impl Ledger {
         }
     }
 
-    /// Returns why `bytes` more bytes of a principal do not fit into the limits, or `None` if they
-    /// fit. A response that is larger than half of the limit counts as half of the limit, so that
-    /// it can be delivered at all.
+    /// Returns why `bytes` more bytes of a principal do not fit into the memory limits, or `None`
+    /// if the bytes fit. A response that is larger than half of the total limit counts as half of
+    /// the total limit, so that the response can be delivered at all.
     fn obstacle(&self, principal: &str, bytes: u64) -> Option<ClaimObstacle> {
         let bytes = bytes.min(self.limit / 2);
         let total = self.total + bytes;
@@ -203,10 +203,10 @@ impl Ledger {
         self.stalled_connections.remove(&number);
     }
 
-    /// Returns the connection to close so that a waiting claim fits. If the share of the claim's
-    /// principal is used up, selects among the principal's own connections, otherwise among those
-    /// of the principal with the most bytes. Among these, selects the connection that has stalled
-    /// for the longest time.
+    /// Returns the connection to close so that a waiting claim fits: the connection that has
+    /// stalled for the longest time. If the share of the claim's principal is used up, considers
+    /// only the principal's own connections, otherwise only the connections of the principal with
+    /// the most bytes.
     fn next_to_close(&self) -> Option<u64> {
         let mut blocked_principals: Vec<&str> = Vec::new();
         for claim in self.claims.values() {

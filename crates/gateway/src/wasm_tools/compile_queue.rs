@@ -71,7 +71,8 @@ impl CompileQueue {
         }));
     }
 
-    /// Waits for the next progress of a file; never resolves if no file is being compiled.
+    /// Waits until the compilation of a file finishes, panics or exceeds the time limit; never
+    /// resolves if no file is being compiled.
     pub(super) async fn next(&mut self) -> CompileProgress {
         let awaited_file = self.awaited_file.as_ref();
         let deadline_and_name = awaited_file.map(|file| (file.deadline, file.name.clone()));

@@ -135,7 +135,8 @@ impl WorkerRegistration {
         S: AsyncRead + AsyncWrite,
     {
         if job.reply.is_closed() {
-            // The call is dropped, because the caller gave up before the worker received the call.
+            // The call is dropped, because the caller stopped waiting before the worker received
+            // the call.
             return Ok(());
         }
         let call = message::call_request(id, tool.name().as_str(), &job);
@@ -188,7 +189,7 @@ impl WorkerRegistration {
                 let message =
                     format!("The worker disconnected during the call to tool '{name}': {text}");
                 let failure = ToolFailure::new(ErrorCode::Unavailable, message);
-                // An error is ignored, because the caller may have given up.
+                // An error is ignored, because the caller may have stopped waiting.
                 drop(job.reply.send(Err(failure)));
                 Err(end)
             }
@@ -228,8 +229,8 @@ const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Resolves shortly after the process with this ID has ended; never resolves if the process cannot
 /// be observed.
 ///
-/// The connection alone does not show the end: programs that the process has started may have
-/// inherited the connection and keep it open.
+/// The connection alone does not show that the process has ended: programs that the process has
+/// started may have inherited the connection and keep it open.
 pub fn wait_for_process_end(pid: Option<i32>) -> impl Future<Output = ()> + Send + 'static {
     let pid = pid.and_then(Pid::from_raw);
     let process_fd = pid.map(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK));

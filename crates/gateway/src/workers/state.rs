@@ -34,7 +34,8 @@ pub(super) struct Worker {
 #[derive(Debug)]
 pub(super) struct OfferedTool {
     pub(super) tool: Arc<WorkerTool>,
-    /// The waiting calls of the tool, each with its position in the order of all tools' calls.
+    /// The waiting calls of the tool, each with a sequence number that orders the waiting calls of
+    /// all tools by arrival.
     pub(super) waiting_calls: VecDeque<(u64, Box<WorkerJob>)>,
     /// The ID of the tool's last worker, if that worker has disconnected and no other worker has
     /// the tool; `None` while a worker has the tool.
@@ -76,7 +77,7 @@ impl State {
 }
 
 impl Worker {
-    /// Returns whether the worker has exactly this tool.
+    /// Returns whether the worker offers `tool` with an equal definition.
     pub(super) fn has_tool(&self, tool: &WorkerTool) -> bool {
         let worker_tool = self.tools.get(tool.name());
         worker_tool.is_some_and(|worker_tool| worker_tool.tool.is_same(tool))

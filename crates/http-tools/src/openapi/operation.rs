@@ -182,8 +182,9 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the parameters of the path and of the operation, each with the name of its argument.
-    /// A parameter of the operation replaces the same parameter of the path. An argument has the
-    /// name of its parameter, unless another argument already has this name.
+    /// A parameter of the operation replaces a parameter of the path with the same name and
+    /// location. An argument has the name of its parameter, unless another argument already has
+    /// this name.
     fn collect_parameters(
         &self,
         document: &'a OpenApiDocument,

@@ -48,8 +48,8 @@ const MAP_KEYWORDS: [&str; 5] = [
 /// stays recursive.
 pub(super) struct SchemaCopier<'a> {
     document: &'a OpenApiDocument,
-    /// The names of the copied schemas in the tool's definitions, by their reference in the
-    /// document.
+    /// Maps the `$ref` of each copied schema in the OpenAPI document to the name of the copy in the
+    /// tool's `$defs`.
     names: HashMap<String, String>,
     /// The references whose schemas are not copied yet.
     uncopied_references: Vec<String>,

@@ -122,8 +122,8 @@ impl NamedRuntime {
             Ok::<_, BenchError>((client, raw))
         });
         let (client, raw) = prepared?;
-        // Measures in a task, as callers of both clients run: the thread of `block_on` is no
-        // worker.
+        // The measurement runs in a task, as the callers of both clients do: the thread of
+        // `block_on` is not a worker thread.
         let task = self.runtime.spawn(measure(client, raw));
         let rounds = self.runtime.block_on(task)??;
         let ratio = rounds.ratio();

@@ -102,8 +102,8 @@ impl ClientConnection {
         Ok(self.open_session().await?.connection_info())
     }
 
-    /// Returns the number and the protocol revision of the open connection; `None` if no connection
-    /// is open.
+    /// Returns the sequence number and the protocol revision of the open connection; `None` if no
+    /// connection is open.
     pub(super) fn open_connection(&self) -> Option<OpenConnection> {
         let open_session = self.current_session()?;
         Some(OpenConnection {

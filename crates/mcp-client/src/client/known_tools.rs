@@ -84,7 +84,7 @@ impl KnownTools {
         }
     }
 
-    /// Replaces the known tools with this list, unless a list that was requested later is known.
+    /// Replaces the known tools with this list, unless the known list was requested later.
     pub(super) fn replace(&self, list: KnownToolList) {
         let mut known_list = self.list.write();
         if known_list.sequence < list.sequence {

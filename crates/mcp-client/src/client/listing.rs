@@ -12,7 +12,8 @@ use pillion_schema::compute;
 /// Maximum total size of a list's pages, as a multiple of the maximum response size.
 const MAX_LIST_SIZE_FACTOR: usize = 4;
 
-/// Requests the list of tools again, and stores the properties that are needed for calls.
+/// Requests the list of tools again, and stores those properties of the tools that are needed for
+/// calls.
 pub(super) async fn request_known_tools(
     known_tools: &KnownTools,
     config: &ServerConfig,

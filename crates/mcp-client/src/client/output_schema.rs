@@ -136,7 +136,7 @@ fn check_result(
         structured_content: Option<Value>,
         #[serde(rename = "isError", default)]
         is_error: Value,
-        /// The task that produces the result later, if the request asked for a task (MCP
+        /// The task that will produce the result, if the server created a task for the request (MCP
         /// 2025-11-25).
         #[serde(default)]
         task: Value,

@@ -1,5 +1,5 @@
-//! Sends a request until its final result: retries the request if a retry is harmless, answers the
-//! server's input requests, and polls the request's task.
+//! Sends a request until its final result: retries the request if a retry is harmless, responds to
+//! the server's input requests, and polls the request's task.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) const MAX_INPUT_REQUESTS: usize = 32;
 /// Maximum size of the key of an input request, in bytes.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// The reason for which a request may be sent again.
+/// The reason why a request may be sent again.
 #[derive(Debug, PartialEq, Eq)]
 enum RetryReason {
     /// The session has expired; the server has not processed the request.
@@ -203,8 +203,8 @@ impl RequestSender {
         Ok(tools)
     }
 
-    /// Returns the entries of all pages, and the session of the last page, which may have ended.
-    /// Empty if the server does not know the method.
+    /// Returns the entries of all pages, and the session over which the last page was requested;
+    /// the session may have ended since. The list is empty if the server does not know the method.
     pub(super) async fn read_list(
         &self,
         kind: ListKind,

@@ -95,7 +95,7 @@ struct TaskPoller<'a> {
     failure_count: u32,
     /// The number of consecutive JSON-RPC errors that concern the server as a whole, not the task.
     state_error_count: u32,
-    /// The pause before the next request that the server requested with `Retry-After`.
+    /// The pause that the server requested with `Retry-After`, before the client's next request.
     retry_after: Duration,
 }
 
@@ -145,7 +145,7 @@ pub(super) async fn follow_task(
 }
 
 impl TaskPoller<'_> {
-    /// Answers the task's new input requests, and resends responses that may have been lost.
+    /// Responds to the task's new input requests, and resends responses that may have been lost.
     async fn respond(
         &mut self,
         id: &str,
@@ -198,8 +198,8 @@ impl TaskPoller<'_> {
         outcome.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
     }
 
-    /// Counts an error of a request about the task. Returns whether polling continues, because the
-    /// error does not mean that the task has failed.
+    /// Counts an error of a request about the task. Returns `true` if polling continues: the error
+    /// is transient, or concerns the server as a whole and has not occurred too often.
     fn tolerate_error(&mut self, error: &McpErrorKind) -> bool {
         let is_state_error =
             matches!(error, McpErrorKind::Rpc(error) if is_server_error_code(error.code));

@@ -33,16 +33,16 @@ pub(crate) struct ChannelConnector {
     link: ChannelLink,
     peer: Arc<Peer>,
     /// The revision that the last handshake requested, so that the next connection need not detect
-    /// it. For a server without a handshake, each connection detects the revision again, which
-    /// takes no longer than a handshake and notices a changed server.
+    /// the revision. For a server without a handshake, each connection detects the revision again:
+    /// the detection takes no longer than a handshake, and reveals a changed server.
     cached_version: Mutex<Option<ProtocolVersion>>,
 }
 
 /// The server at the other end of a stdio or WebSocket connection.
 pub(crate) enum ChannelLink {
-    /// A local program, over its standard streams.
+    /// A local program, over stdio.
     Stdio(StdioLink),
-    /// A URL, over a WebSocket, which starts with an HTTP request.
+    /// A server at a URL, over a WebSocket. The connection starts with an HTTP request.
     WebSocket(Box<HttpLink>),
 }
 
@@ -201,8 +201,9 @@ impl ChannelConnector {
         Ok((session, SessionStart::None))
     }
 
-    /// Requests the server's revisions (`server/discover`) in the newest supported revision, and
-    /// once more in another revision if the server asks for that.
+    /// Sends `server/discover` in the newest supported revision. If the server rejects that
+    /// revision and lists another supported revision without a handshake, sends `server/discover`
+    /// once more in the listed revision.
     async fn discover(
         &self,
         session: &mut Session,

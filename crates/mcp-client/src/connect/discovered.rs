@@ -123,8 +123,8 @@ pub(super) fn find_stateless_version(error: &RpcError) -> Option<ProtocolVersion
     find_newest_common_revision(error).filter(|version| version.supports(Feature::RequestMetadata))
 }
 
-/// Returns the JSON-RPC error that an operation failed with, also if it arrived in the body of an
-/// HTTP error.
+/// Returns the JSON-RPC error with which an operation failed, even if the error arrived in the body
+/// of an HTTP error.
 pub(super) fn rpc_error(error: &McpErrorKind) -> Option<&RpcError> {
     match error {
         McpErrorKind::Rpc(error) => Some(error),

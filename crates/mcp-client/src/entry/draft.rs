@@ -21,8 +21,7 @@ impl ObjectDraft {
     }
 
     fn parse_at_path(text: &RawValue, path: String) -> Option<Self> {
-        // Parsing a map fails if the text is not an object, because serde reads a map only from an
-        // object.
+        // Parsing the text as a map also rejects text that is not a JSON object.
         let members = serde_json::from_str(text.get()).ok()?;
         Some(Self {
             members,

@@ -7,7 +7,7 @@ pub enum ErrorClass {
     /// The server has no tool, resource, prompt or method of that name.
     NotFound,
     /// The server rejected the request because of a rate limit; see
-    /// [`McpError::retry_after`](crate::McpError).
+    /// [`McpError::retry_after`](crate::McpError::retry_after).
     RateLimited,
     /// The operation exceeded its timeout.
     Timeout,

@@ -137,7 +137,7 @@ pub enum McpErrorKind {
         "the server does not accept WebSocket connections with the subprotocol 'mcp' at this URL"
     )]
     NotWebSocket,
-    /// The program echoes all input, as `cat` does, and is no MCP server.
+    /// The program echoes all input, as `cat` does, and is not an MCP server.
     #[error("the server echoes its input: it is not an MCP server, or a terminal is in between")]
     Echo,
     /// The server no longer knows the session of the request.

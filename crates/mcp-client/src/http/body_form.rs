@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// Some servers send JSON as `text/plain` or as `text/event-stream`, or an event stream as
 /// `application/json` or without a content type: frameworks and proxies set a default. The first
-/// bytes are unambiguous: no event stream starts with a bracket, and no JSON-RPC message with the
-/// name of a field.
+/// bytes are unambiguous: no event stream starts with a bracket, and no JSON-RPC message starts
+/// with the name of an event stream field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyForm {
     /// A JSON object or array.

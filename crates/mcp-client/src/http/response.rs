@@ -128,7 +128,7 @@ async fn check_encoding(response: &mut reqwest::Response) -> Result<(), McpError
     }
 }
 
-/// Returns the content encoding of a compressed body, cut to 100 characters.
+/// Returns the content encoding of a compressed body, truncated to 100 characters.
 pub(super) fn content_encoding(response: &reqwest::Response) -> Option<String> {
     let value = response.headers().get(CONTENT_ENCODING)?;
     let text = String::from_utf8_lossy(value.as_bytes());
@@ -141,7 +141,7 @@ fn is_json(content_type: &str) -> bool {
     content_type == "application/json" || content_type.ends_with("+json")
 }
 
-/// Returns the content type without its parameters, in lower case, cut to 100 bytes.
+/// Returns the content type without its parameters, in lower case, truncated to 100 bytes.
 fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
     let value = response.headers().get(CONTENT_TYPE);
     let text = value.map_or("", |value| value.to_str().unwrap_or_default());
@@ -319,7 +319,8 @@ impl ResponseReader {
         let Some(sniffer) = &mut self.sniffer else {
             return Ok(self.decoder.feed(chunk)?);
         };
-        // The first bytes are not copied, because they usually determine the form of the body.
+        // The form is first detected in the chunk itself, because the first chunk usually
+        // determines the form, and then need not be copied.
         let form = self
             .first_bytes
             .is_empty()
@@ -342,7 +343,7 @@ impl ResponseReader {
                 sniffer.is_json = true;
                 sniffer.warning.log_once(EVENT_STREAM, BodyForm::Json);
             }
-            // The next turn of the loop decodes the bytes in `first_bytes`.
+            // The next iteration of the loop decodes the bytes in `first_bytes`.
             Some(BodyForm::EventStream | BodyForm::Other) => self.sniffer = None,
             None => {}
         }

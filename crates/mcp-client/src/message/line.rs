@@ -73,7 +73,7 @@ fn parse_single_value(text: &str) -> Result<Vec<IncomingMessage>, serde_json::Er
 }
 
 /// A message whose members are all defined by JSON-RPC. Some servers omit `jsonrpc`; a log entry
-/// with an ID has further members, and is no message.
+/// with an ID has further members and is not a message.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only the names of the members matter")]

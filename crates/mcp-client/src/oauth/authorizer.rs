@@ -25,15 +25,16 @@ use crate::http::send_error;
 use crate::secrets::Secrets;
 use crate::{McpErrorKind, ServerConfig};
 
-/// Maximum number of times to send one request: with the current token, a refreshed one, a new
-/// authorization, a step-up, and once more for a nonce. Each attempt follows a rejection.
+/// Maximum number of times to send one request: with the current token, with a refreshed token,
+/// after a new authorization, after a step-up, and once more with a nonce. Each attempt after the
+/// first follows a rejection.
 const MAX_SEND_ATTEMPTS: usize = 5;
 
 /// Sends requests to one MCP server with the tokens of one client, and obtains the tokens.
 ///
 /// All calls that need a token share one running token acquisition. The token acquisition continues
 /// if a call gives up at its deadline, so that a used refresh token or a user's consent is not
-/// lost. It is aborted when the client is dropped.
+/// lost. The acquisition is aborted when the client is dropped.
 pub(crate) struct OAuthAuthorizer {
     state: Arc<OAuthState>,
     load_once: OnceCell<()>,
@@ -91,7 +92,7 @@ impl OAuthAuthorizer {
     }
 
     /// Sends a request with a token, and again with another token if the server rejects the first
-    /// one. A request that was answered with 401 or 403 has not been processed.
+    /// token. A server that responds with 401 or 403 has not processed the request.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, McpErrorKind> {
         let (client, built_request) = request.build_split();
         let load_operation = self.load_once.get_or_try_init(|| self.state.load());

@@ -61,7 +61,8 @@ impl IssuerBinding {
         }
     }
 
-    /// Returns the error for a server that names another authorization server.
+    /// Returns the error for an MCP server that names the authorization server `issuer`, to which
+    /// the client is not bound.
     pub(super) fn rejection_error(&self, issuer: &str) -> OAuthError {
         let found_issuer = shorten_to_line(issuer);
         match self {

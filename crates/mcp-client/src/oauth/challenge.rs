@@ -18,8 +18,9 @@ pub(super) struct ParsedChallenge {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthorizationChallenge {
-    /// The schemes in the header's value, with parameters such as `realm`, `error`, `scope` and
-    /// `resource_metadata`, but without nonces, other opaque values, free text and URL queries.
+    /// The authentication schemes in `WWW-Authenticate`, with parameters such as `realm`, `error`,
+    /// `scope` and `resource_metadata`, but without nonces, other opaque values, free text and URL
+    /// queries.
     pub header: String,
     /// The scopes that the server requires.
     pub scopes: Vec<String>,
@@ -70,7 +71,7 @@ impl AuthorizationChallenge {
     }
 }
 
-/// Returns a URL without its query; other text unchanged.
+/// Returns a URL without its query, and any other text unchanged.
 fn without_query(value: &str) -> &str {
     match value.split_once('?') {
         Some((url, _)) if url.contains("://") => url,
@@ -78,7 +79,8 @@ fn without_query(value: &str) -> &str {
     }
 }
 
-/// One challenge of the header: a scheme with its parameters, whose names are in lower case.
+/// One challenge in a `WWW-Authenticate` header: a scheme with its parameters, whose names are in
+/// lower case.
 #[derive(Default)]
 struct ChallengeScheme {
     name: String,
@@ -166,7 +168,7 @@ fn split_token(text: &str) -> (&str, &str) {
     text.split_at(text.find(ends_token).unwrap_or(text.len()))
 }
 
-/// Parses a parameter's value, and returns the rest of the text as well.
+/// Parses the parameter value with which `text` begins. Returns the value and the rest of the text.
 fn parse_parameter_value(text: &str) -> (String, &str) {
     let Some(quoted_text) = text.strip_prefix('"') else {
         let end = text.find([',', ' ', '\t']).unwrap_or(text.len());

@@ -79,7 +79,8 @@ impl OAuthClient {
                 form.push(("client_id", self.id.clone()));
                 form.push(("client_secret", secret.expose_secret().to_owned()));
             }
-            // A client secret is not sent to a server that announces no method for it.
+            // A client secret is not sent to a server that announces no authentication method with
+            // a client secret.
             ClientCredential::Secret(_) | ClientCredential::None => {
                 form.push(("client_id", self.id.clone()));
             }

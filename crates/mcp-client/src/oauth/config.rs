@@ -42,7 +42,7 @@ pub struct OAuthConfig {
     /// `authorization_code`, where a person sees the sign-in page.
     pub issuer: Option<String>,
     /// The `https` URL of a client ID metadata document. The URL becomes the client ID if the
-    /// authorization server supports that and there is no `client_id`.
+    /// authorization server supports client ID metadata documents and no `client_id` is configured.
     pub client_metadata_url: Option<String>,
     /// The client name for dynamic registration. Default `Pillion`.
     pub client_name: Option<String>,
@@ -184,7 +184,8 @@ impl OAuthConfig {
         }
     }
 
-    /// Returns the client that the configuration names; `None` if it has no `client_id`.
+    /// Returns the client that the configuration names; `None` if the configuration has no
+    /// `client_id`.
     pub(super) fn client(&self) -> Result<Option<OAuthClient>, ServerConfigError> {
         let Some(id) = self.client_id.clone() else {
             return Ok(None);

@@ -53,8 +53,8 @@ impl AuthorizationServer {
         Ok(discovered)
     }
 
-    /// Returns the authorization server with this issuer, without asking the MCP server, to refresh
-    /// tokens or to finish an authorization.
+    /// Returns the authorization server with this issuer, without a request to the MCP server. Used
+    /// to refresh tokens and to complete an authorization.
     pub(super) async fn for_issuer(
         web_client: &WebClient,
         server: &Url,
@@ -108,8 +108,8 @@ impl AuthorizationServer {
     }
 
     /// Returns the authorization server at the MCP server's own origin. The origin has the same
-    /// well-known addresses with and without a final slash, so the document decides which of the
-    /// two is the issuer.
+    /// well-known addresses with and without a final slash, so the metadata document decides which
+    /// of the two forms is the issuer.
     async fn find_server_at_origin(
         web_client: &WebClient,
         server: &Url,
@@ -209,8 +209,8 @@ impl AuthorizationServer {
         Ok((url, verifier.ok_or(OAuthError::NoCode)?))
     }
 
-    /// Sets the parameter `resource` of an authorization URL (RFC 8707). The SDK sets another one,
-    /// because it does not know the resource's metadata.
+    /// Sets the parameter `resource` of an authorization URL (RFC 8707). The SDK sets another
+    /// value, because the SDK does not know the resource's metadata.
     fn set_resource(&self, url: &mut Url) {
         let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
         let other_pairs = pairs.iter().filter(|(name, _)| name != "resource");
@@ -221,9 +221,9 @@ impl AuthorizationServer {
         }
     }
 
-    /// Checks that an authorization request is safe: the server announces PKCE with S256, and a
-    /// response from another server would be noticed (RFC 9700 section 4.4). A server without
-    /// metadata is not checked, because such a server cannot announce either feature.
+    /// Checks that an authorization request is safe: the server announces PKCE with S256, and
+    /// Pillion could detect a response from another server (RFC 9700 section 4.4). A server without
+    /// metadata is not checked, because such a server cannot announce anything.
     pub(super) fn check_authorization_support(
         &self,
         web_client: &WebClient,

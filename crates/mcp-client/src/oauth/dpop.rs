@@ -54,7 +54,8 @@ impl DpopKey {
         self.encoded_key.clone()
     }
 
-    /// Creates the proof for one request, with the access token of the request.
+    /// Creates the DPoP proof for one request. If the request carries an access token, the proof
+    /// contains the token's hash (RFC 9449 section 4.2).
     pub(super) fn create_proof(
         &self,
         method: &Method,

@@ -14,7 +14,8 @@ pub enum OAuthError {
     /// The user's consent is required, but the client has no prompt.
     #[error("the server requires a user's authorization, but this client cannot prompt a user")]
     NoPrompt,
-    /// The metadata of the server is the metadata of another resource (RFC 9728 section 3.3).
+    /// The MCP server's protected resource metadata describes another resource (RFC 9728 section
+    /// 3.3).
     #[error(
         "the server's protected resource metadata has the resource '{found_resource}', which is \
         not the server's URL"
@@ -38,8 +39,8 @@ pub enum OAuthError {
         /// The issuer without metadata.
         issuer: String,
     },
-    /// The metadata names another issuer than the one whose address the metadata was fetched from
-    /// (RFC 8414 section 3.3).
+    /// The metadata names an issuer other than the issuer from whose address the metadata was
+    /// fetched (RFC 8414 section 3.3).
     #[error(
         "the metadata of the authorization server '{expected_issuer}' has the issuer \
         '{found_issuer}'"
@@ -56,7 +57,7 @@ pub enum OAuthError {
         /// The HTTP status.
         status: u16,
     },
-    /// The address of the metadata redirects to another origin, or too often.
+    /// The URL of the metadata redirects to another origin, or too many times.
     #[error("the URL of the OAuth metadata redirects to another origin or too many times")]
     MetadataRedirect,
     /// An endpoint in the metadata is invalid: not a URL, not `https` although the issuer is, or
@@ -66,7 +67,7 @@ pub enum OAuthError {
         fragment"
     )]
     InvalidEndpoint {
-        /// The name of the metadata's member.
+        /// The metadata member that contains the endpoint, such as `token_endpoint`.
         name: &'static str,
     },
     /// The authorization server has no authorization endpoint, so it cannot ask a user.
@@ -255,7 +256,7 @@ impl OAuthError {
     }
 }
 
-/// Cuts a server's text to one short line.
+/// Truncates a server's text to one short line.
 pub(super) fn shorten_to_line(text: &str) -> String {
     const MAX_DESCRIPTION_CHARS: usize = 300;
     text.replace(char::is_control, " ")
@@ -268,8 +269,8 @@ fn format_description_suffix(description: Option<&String>) -> String {
     description.map_or(String::new(), |text| format!(" ({text})"))
 }
 
-/// An error of the OAuth SDK. The message is cut to one line, because it may contain a whole
-/// response.
+/// An error of the OAuth SDK. The SDK's message is truncated to one line, because the message may
+/// contain a whole response.
 pub struct SdkError(AuthError);
 
 impl SdkError {

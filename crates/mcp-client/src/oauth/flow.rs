@@ -45,13 +45,14 @@ pub(super) struct OAuthState {
     pub(super) dpop: OnceLock<Arc<DpopKey>>,
 }
 
-/// The tokens that a client currently uses, and what is known about them.
+/// The tokens that a client currently uses, the scopes that it has requested, and the token
+/// endpoint for refreshing.
 #[derive(Default)]
 pub(super) struct CurrentTokens {
     /// A number that is incremented with every change of the tokens.
     pub(super) generation: u64,
     pub(super) tokens: Option<Arc<ActiveTokens>>,
-    /// The scopes that the client has requested so far. Scopes are added, but never removed.
+    /// All scopes that the client has requested. Scopes are added, but never removed.
     pub(super) scopes: Vec<String>,
     /// The token endpoint for refreshing tokens, once discovered.
     endpoint: Option<TokenEndpoint>,
@@ -185,8 +186,9 @@ impl OAuthState {
         self.check_server(server, &binding)
     }
 
-    /// Returns the authorization server with this issuer, to refresh tokens that it issued, or to
-    /// complete an authorization that was started there.
+    /// Returns the authorization server with this issuer. Used to refresh tokens that the
+    /// authorization server issued, and to complete an authorization that was started at the
+    /// authorization server.
     async fn discover_issuer(
         &self,
         issuer: &str,
@@ -354,7 +356,7 @@ impl OAuthState {
     /// Returns the scopes to request: the scopes that were requested before, or else the configured
     /// scopes, or else the scopes that the server names; in addition, the scopes in the challenge
     /// (MCP scope selection strategy and step-up authorization flow). For a grant without a user,
-    /// returns only the configured scopes.
+    /// returns only the configured scopes, if any are configured.
     fn select_scopes(&self, challenge: &ParsedChallenge, default_scopes: &[String]) -> Vec<String> {
         if !self.grant.needs_user() && !self.config.scopes.is_empty() {
             return self.config.scopes.clone();

@@ -104,19 +104,20 @@ impl SigningKey {
         }
     }
 
-    /// Returns the public half of a P-256 key as a JSON Web Key (RFC 7518 section 6.2).
+    /// Returns the public key of a P-256 key pair as a JSON Web Key (RFC 7518 section 6.2).
     pub(super) fn p256_public_key(&self) -> Option<Value> {
         let SigningKeyPair::Ecdsa(pair) = &self.key_pair else {
             return None;
         };
-        // The encoded point is a byte 4, then x and y with 32 bytes each.
+        // An uncompressed point (SEC 1, section 2.3.3) is the byte 4, then x and y with 32 bytes
+        // each.
         let (x, y) = pair.public_key().as_ref().get(1..)?.split_at_checked(32)?;
         let encode = |bytes| BASE64_URL_SAFE_NO_PAD.encode(bytes);
         Some(json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)}))
     }
 
-    /// Returns a signed token with these claims in compact form. `header` contains the parameters
-    /// of the token's header other than the algorithm.
+    /// Signs a token with the given claims, and returns the token in JWS Compact Serialization (RFC
+    /// 7515 section 7.1). `header` contains the token's header parameters except `alg` and `kid`.
     pub(super) fn sign(
         &self,
         mut header: Map<String, Value>,

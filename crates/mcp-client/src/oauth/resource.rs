@@ -81,8 +81,8 @@ impl ProtectedResource {
     }
 }
 
-/// Returns the metadata URL in a challenge, which may be relative. Returns `None` for an
-/// unencrypted URL of an encrypted server.
+/// Returns the metadata URL in a challenge, resolved against the MCP server's URL. Returns `None`
+/// if the MCP server uses `https`, but the metadata URL does not.
 fn resolve_advertised_url(server: &Url, url: &str) -> Option<Url> {
     let resolved_url = server.join(url.trim()).ok()?;
     let is_downgrade = server.scheme() == "https" && resolved_url.scheme() != "https";

@@ -12,8 +12,8 @@ use super::jwt::unix_time;
 use super::token_request::TokenEndpoint;
 use super::{OAuthError, OAuthTokens};
 
-/// Number of seconds before its expiry at which a token is refreshed. A short-lived token is
-/// refreshed when a fifth of its lifetime remains.
+/// Time before the expiry of a token at which the client refreshes the token, in seconds. A
+/// short-lived token is refreshed when a fifth of its lifetime remains.
 const REFRESH_MARGIN_SECONDS: u64 = 30;
 
 /// The response of a token endpoint (RFC 6749 section 5.1, RFC 8693 section 2.2.1).

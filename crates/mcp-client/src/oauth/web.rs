@@ -99,12 +99,12 @@ impl WebClient {
         self.send(Method::POST, url, headers, body.into()).await
     }
 
-    /// Fetches a JSON document; `None` if the server has none, or if the document has another type
-    /// than `T`. Redirects are followed within the origin.
+    /// Fetches a JSON document; `None` if the server has no such document, or if the document
+    /// cannot be parsed as `T`. Redirects are followed within the origin.
     ///
     /// # Errors
     /// The server cannot be reached, the egress policy rejects its URL, or the response is too
-    /// large, has an error status or redirects to another origin.
+    /// large, has a server error status (5xx), or redirects to another origin or too many times.
     pub(super) async fn get_json<T: DeserializeOwned>(
         &self,
         url: &Url,
@@ -173,7 +173,7 @@ impl WebClient {
         self.secrets.add_headers(&headers);
         let mut response = self.fetch_head(method, url, headers, body).await?;
         let mut response_body = Vec::new();
-        // An event stream is not read, because it is no JSON document and may never end.
+        // An event stream is not read, because it is not a JSON document and may never end.
         let media_type = response
             .headers()
             .get(CONTENT_TYPE)

@@ -125,7 +125,7 @@ impl Duplex {
         pending_request.wait_for_reply().await
     }
 
-    /// Sends a message without a response.
+    /// Sends a message that expects no response.
     pub(super) async fn notify(&self, message: Bytes) -> Result<(), McpErrorKind> {
         self.outbox
             .send(OutboundMessage::without_response(message))
@@ -296,8 +296,8 @@ impl DuplexInbox {
         match message {
             IncomingMessage::Response { id, outcome } => {
                 self.has_responded |= outcome.is_ok();
-                // No request fails with an error without an ID, because the error could belong to
-                // any request.
+                // An error without an ID fails no request, because the error could belong to any
+                // request.
                 if !self.pending_requests.deliver_reply(&id, Ok(outcome)) {
                     tracing::debug!(?id, "Skipped a response without a waiting request");
                 }

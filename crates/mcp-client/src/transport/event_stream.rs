@@ -133,8 +133,8 @@ impl EventStreamState {
     ) {
         match message {
             IncomingMessage::Response { id, outcome } => {
-                // No request fails with an error without an ID, because the error could belong to
-                // any request.
+                // An error without an ID fails no request, because the error could belong to any
+                // request.
                 self.pending_requests.deliver_reply(&id, Ok(outcome));
             }
             message => self.handle_message(message, responses),

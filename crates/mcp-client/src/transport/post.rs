@@ -265,7 +265,7 @@ impl PostConnection {
         receiver.await.map_err(|_| McpErrorKind::StreamClosed)
     }
 
-    /// Returns the response to `id` in `messages`. Answers requests of the server, delivers
+    /// Returns the response to `id` in `messages`. Responds to requests of the server, delivers
     /// notifications, and skips other responses.
     fn find_response(
         self: &Arc<Self>,

@@ -139,8 +139,8 @@ async fn write_messages(mut input: pipe::Sender, mut outbox: DuplexOutbox) -> Du
 #[derive(Default)]
 struct WriteBatch {
     lines: Vec<u8>,
-    /// The position in `lines` at which each message starts, with the marker that records whether
-    /// the message was written.
+    /// The index in `lines` at which each message starts, with the marker that records whether the
+    /// message was written.
     markers: Vec<(usize, WriteMarker)>,
 }
 

@@ -105,8 +105,8 @@ async fn run_connection(
     }
 }
 
-/// Reads messages until the server closes the connection or the connection breaks. Pings are
-/// answered while reading.
+/// Reads messages until the server closes the connection or the connection breaks. The WebSocket
+/// library responds to pings while messages are read.
 async fn read_messages(
     mut stream: SplitStream<UpgradedWebSocket>,
     mut inbox: DuplexInbox,
@@ -165,7 +165,8 @@ impl Default for EmptyMessages {
 }
 
 impl EmptyMessages {
-    /// Counts a message, and returns whether the ping interval has too many.
+    /// Counts a ping, pong or empty message. Returns whether the current ping interval has more
+    /// than [`MAX_EMPTY_MESSAGES_PER_INTERVAL`].
     fn count_message(&mut self) -> bool {
         if self.started_at.elapsed() >= PING_INTERVAL {
             *self = Self::default();

@@ -38,7 +38,7 @@ pub struct Target {
     pub model: Option<String>,
 }
 
-/// The reason for which the connection failed.
+/// The reason why the connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeConnectError {
     /// No process listens on the socket.
@@ -72,7 +72,8 @@ pub enum BridgeConnectError {
         socket: PathBuf,
         /// The HTTP status of the response.
         status: StatusCode,
-        /// The problem document in the response body, which has the reason.
+        /// The problem details (RFC 9457) in the response body, which state why the sidecar
+        /// rejected the connection.
         failure: Box<Failure>,
     },
     /// The sidecar did not respond in time.
@@ -97,7 +98,7 @@ pub enum BridgeConnectError {
         /// The HTTP status of the response.
         status: StatusCode,
     },
-    /// The connection broke before the sidecar accepted the upgrade.
+    /// The connection failed before the sidecar accepted the upgrade.
     #[error("the connection to the sidecar was lost: {0}")]
     Http(#[from] hyper::Error),
     /// The user or the channel cannot be sent in a header.

@@ -44,8 +44,8 @@ pub(super) fn body_after_silence(source: impl MessageSource, validity: TokenVali
     event_stream_body(Some(heartbeat), source, validity)
 }
 
-/// Returns an event stream like [`body`], which ends when the token of the request is no longer
-/// valid.
+/// Returns an event stream like [`body`]. The event stream ends when the token of the request is no
+/// longer valid.
 pub(super) fn body_while_valid(
     first_message: Option<Bytes>,
     source: impl MessageSource,

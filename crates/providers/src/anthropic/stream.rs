@@ -31,10 +31,9 @@ pub(super) struct MessageStream {
 #[derive(Clone)]
 struct ContentBlock {
     value: Value,
-    /// The pieces of the call's `input` that have arrived so far, joined.
+    /// The received pieces of the call's `input`, joined.
     input: String,
-    /// The position of the call among the response's calls, if the block is a call that Pillion
-    /// runs.
+    /// The index of the call among the response's calls, if the block is a call that Pillion runs.
     call_index: Option<usize>,
     is_closed: bool,
 }

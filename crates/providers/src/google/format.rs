@@ -25,7 +25,7 @@ const MAX_RESPONSE_ID_BYTES: usize = 64;
 /// schemas may be larger than the originals. [`schema::convert_parameters`] defines the unit. A
 /// unit often takes 16 bytes, so the maximum is about half a megabyte of JSON.
 const MAX_EXPANSION: usize = 20_000;
-/// Maximum expansion of one schema in a request, in the same unit.
+/// Maximum expansion of one schema in a request, in the same unit as `MAX_EXPANSION`.
 pub(super) const MAX_TOOL_EXPANSION: usize = 4_000;
 
 /// The beginning of the label that precedes an image, an audio item or a file of a result.
@@ -106,8 +106,8 @@ impl ToolFormat for Google {
                 json!({"functionResponse": response})
             })
             .collect();
-        // Every model that sees images accepts images beside the results; only few models accept
-        // images within results.
+        // Adds images after the `functionResponse` parts, which every model with image input
+        // accepts. Only few models accept images within a `functionResponse` part.
         for (result, result_parts) in results.iter().zip(prepare_results(self, results)) {
             for part in result_parts.into_iter().flatten() {
                 if let ProviderPart::Media(media) = part {

@@ -109,7 +109,8 @@ impl<'s> SchemaConversion<'s> {
         }
     }
 
-    /// Returns a union. A union cannot have a description and `nullable`, so the branches get both.
+    /// Returns a union. A union cannot have a description or `nullable`, so each branch gets the
+    /// description and `nullable`.
     fn convert_union(
         &mut self,
         branches: &[&'s Value],

@@ -92,7 +92,8 @@ impl<'s> SchemaMerger<'s> {
         flat_schema
     }
 
-    /// Returns the schema in this document that `$ref` refers to.
+    /// Returns the schema that `$ref` refers to, if the target is in the tool's schema and the
+    /// reference was not followed before.
     fn follow_reference(&mut self, schema: &'s JsonObject) -> Option<&'s JsonObject> {
         let reference = schema.get("$ref")?.as_str()?;
         let pointer = reference.strip_prefix('#')?;
@@ -102,7 +103,8 @@ impl<'s> SchemaMerger<'s> {
 }
 
 impl FlatSchema {
-    /// Merges a schema that arguments must match, too (`allOf`).
+    /// Merges a schema that arguments must match in addition: a subschema of `allOf`, or the target
+    /// of `$ref`.
     fn merge_all(&mut self, other: Self) {
         self.required.extend(other.required);
         deduplicate(&mut self.required);
@@ -112,7 +114,7 @@ impl FlatSchema {
         }
     }
 
-    /// Merges alternative schemas, of which arguments must match at least one.
+    /// Merges the subschemas of `anyOf` or `oneOf`, of which arguments must match at least one.
     fn merge_alternatives(&mut self, alternatives: Vec<Self>) {
         let Some((first_alternative, other_alternatives)) = alternatives.split_first() else {
             return;

@@ -28,7 +28,7 @@ pub(super) fn members(server: &NativeMcpServer) -> JsonObject {
     Map::from_iter([("tools".to_owned(), json!([tool]))])
 }
 
-/// Parses the calls in the items of a response.
+/// Parses the native calls of MCP tools among a response's output items.
 pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
     let mut calls = NativeCalls::default();
     let parse = |item: &Node<'_>| NativeCall::parse(item, "server_label", "arguments");

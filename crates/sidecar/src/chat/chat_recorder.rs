@@ -103,7 +103,7 @@ impl ChatRecorder {
     }
 
     /// Returns whether repeating the request would repeat calls, which is the case if the model has
-    /// made calls and has not given its final answer.
+    /// made calls and has not given its final response.
     fn would_repeat_calls(&self) -> bool {
         let state = &self.stored_chat.state;
         state.final_response().is_none() && state.rounds() > 0

@@ -83,7 +83,7 @@ impl Claim {
         new_claim_record(&self.holder_id)
     }
 
-    /// Drops the claim of a chat that was never stored, for which the store has no claim to
+    /// Drops the claim on a chat that was never stored. The store contains no such claim to
     /// release.
     pub(super) fn forget(mut self) {
         self.is_released = true;

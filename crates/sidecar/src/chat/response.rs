@@ -12,8 +12,8 @@ pub(super) const RUNNING_STATUS: &str = "running";
 /// The status of a chat whose calls wait for approval, even while a request runs the chat.
 pub(super) const AWAITING_APPROVAL_STATUS: &str = "awaiting_approval";
 
-/// Maximum size of a chat's answer in a list of chats, in bytes. The same maximum applies to the
-/// arguments of each call.
+/// Maximum size of a chat's final response, and of the arguments of each call that waits for
+/// approval, in a list of chats, in bytes.
 const MAX_LISTED_TEXT_BYTES: usize = 4096;
 
 /// Returns the chat's state; `tool_calls` are the calls of the current request.
@@ -56,7 +56,7 @@ pub(super) fn from_stored(
     }
 }
 
-/// Shortens a chat for a list: truncates the answer, and removes long arguments.
+/// Shortens a chat for a list: truncates the model's final response, and removes long arguments.
 pub(super) fn shorten(mut response: ChatResponse) -> ChatResponse {
     if let Some(content) = &mut response.content {
         let mut end = content.len().min(MAX_LISTED_TEXT_BYTES);

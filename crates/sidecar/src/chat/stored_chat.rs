@@ -27,7 +27,8 @@ pub(super) struct StoredChat {
 pub(super) enum ChatRetention {
     /// Store the chat until it expires, because the user may continue.
     Always,
-    /// Store the chat until it is answered, because the client stores the conversation.
+    /// Store the chat until the model gives its final response, because the client stores the
+    /// conversation.
     UntilAnswered,
 }
 
@@ -90,7 +91,7 @@ impl StoredChat {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Returns the summary that lists show of the chat, as JSON.
+    /// Returns the summary that represents the chat in lists, as JSON.
     pub(super) fn summarize(&self, id: &str) -> String {
         let summary = response::shorten(response::from_stored(id, self, Vec::new()));
         serde_json::to_string(&summary).unwrap_or_default()

@@ -26,25 +26,28 @@ pub(super) struct Sockets {
     pub(super) path: PathBuf,
     /// Confirms to the predecessor that this process is ready, so that the predecessor stops.
     pub(super) confirmation: Option<Confirmation>,
-    /// The guard that owns the path; `None` if the service manager owns the path.
+    /// The guard that owns the path of the Unix socket; `None` if the service manager owns the
+    /// path.
     guard: Option<SocketGuard>,
-    /// The control socket for the next sidecar process; `None` if it could not be bound.
+    /// The control socket for the next sidecar process; `None` if binding the control socket
+    /// failed.
     control_socket: Option<ControlSocket>,
     /// Earlier processes that are still finishing calls.
     pub(super) predecessors: Predecessors,
-    /// The descriptors that the successor gets.
+    /// The descriptors of the sockets and of the lock, to hand over to a successor.
     descriptors: Vec<(DescriptorKind, OwnedFd)>,
     /// Sends the server a listener that replaces the current one.
     replacements: mpsc::Sender<UnixListener>,
-    /// The ID of the file of the service manager's socket, if known.
+    /// The device and inode numbers of the service manager's socket file, if known.
     activated_file: Option<SocketFileId>,
     /// The last logged problem with the files of the sockets.
     logged_problem: Option<String>,
 }
 
 impl Sockets {
-    /// Returns the sockets to serve. With `take_over`, takes over those of the running sidecar;
-    /// otherwise uses those of the service manager, or else binds new ones.
+    /// Returns the sockets to serve. With `take_over`, takes over the sockets of the running
+    /// sidecar; otherwise uses the sockets of the service manager, or binds new sockets if the
+    /// service manager provides none.
     pub(super) async fn open(config: &Config, take_over: bool) -> Result<(Self, Listeners)> {
         let configured_path = config.socket.path.clone();
         let path = configured_path.unwrap_or_else(pillion_client::default_socket_path);
@@ -162,7 +165,7 @@ impl Sockets {
 
     /// Rebinds the Unix socket if its file or lock file was removed or replaced, and the control
     /// socket if its file was removed, because clients and the next sidecar process could not
-    /// connect. A socket of the service manager is only checked.
+    /// connect otherwise. A socket of the service manager is only checked.
     async fn restore(&mut self) {
         let socket = match &self.guard {
             Some(guard) if !guard.is_intact() => self.restore_socket().await,

@@ -1,5 +1,5 @@
-//! The message that carries descriptors: a letter for the kind of each descriptor, then a line with
-//! the ID of each process, and the descriptors as ancillary data.
+//! The message that carries descriptors: one letter for the kind of each descriptor, then one line
+//! for the ID of each process that is finishing calls, and the descriptors as ancillary data.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

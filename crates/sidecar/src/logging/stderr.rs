@@ -1,6 +1,6 @@
 //! Writes to standard error, whose reader may stop reading, such as a paused terminal. No logging
-//! thread waits for the reader: lines that do not fit wait in memory, and above a limit, new lines
-//! are dropped and counted.
+//! thread waits for the reader: lines that cannot be written at once wait in memory, up to a
+//! maximum size; further lines are dropped and counted.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

@@ -47,7 +47,7 @@ pub(super) struct ApprovalQuery {
     user: Option<String>,
 }
 
-/// The status names, for the OpenAPI document.
+/// The values of the query parameter `status`, for the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[expect(dead_code, reason = "describes a parameter, and is never made")]
@@ -165,8 +165,8 @@ fn count_json_bytes(record: &ApprovalRecord) -> usize {
     record.arguments.len() + length(&record.forwarded) + edited_bytes
 }
 
-/// Converts a stored approval to its form in the API. Arguments and parameters of more than
-/// `max_bytes` bytes of JSON are absent.
+/// Converts a stored approval to its representation in the REST API. Arguments and parameters of
+/// more than `max_bytes` bytes of JSON are absent.
 fn build_entry(record: ApprovalRecord, max_bytes: usize) -> ApprovalEntry {
     let status = record.status(Timestamp::now()).to_owned();
     let listed_json = |text: &str| (text.len() <= max_bytes).then(|| stored_json(text));

@@ -32,7 +32,7 @@ impl RouteError for ChatRejection {
 
 /// Start a chat.
 ///
-/// The model answers with the help of the tools that it may use. With `stream`, the response is a
+/// The model responds with the help of the tools that it may use. With `stream`, the response is a
 /// stream of server-sent events: `chat` with the ID and the model, `delta`, `thought`, `status`,
 /// `tool_started`, `tool_finished`, `tool_waiting`, `usage`, and finally `done` with the response
 /// body of a request without `stream`. The status is 200 even if the model fails: `success` has the
@@ -88,7 +88,7 @@ pub(super) async fn begin(
 ///
 /// The request body has the user's next message. Omit the message to continue after calls were
 /// approved or denied, or after a failure or a lost connection. No tool runs a second time. If the
-/// chat is already answered, the answer is returned again.
+/// model has already given its final response, that response is returned again.
 #[utoipa::path(
     post,
     path = route::CONTINUE_CHAT.path,

@@ -179,14 +179,15 @@ impl ChatRun {
 }
 
 /// Streams the model's response. The status is sent with the first event or after
-/// [`FIRST_EVENT_TIMEOUT`]; a failure before that is returned as a plain error response.
+/// [`FIRST_EVENT_TIMEOUT`]; a failure before the status is sent is returned as a plain error
+/// response.
 async fn stream_response<S: ResponseFormat>(
     app: &App,
     chat_run: ChatRun,
     writer: S::Writer,
 ) -> Response {
-    // The header is sent before the outcome is known: a client whose stream breaks off can continue
-    // the chat with the header.
+    // The header is sent before the outcome is known: a client whose stream is interrupted can
+    // continue the chat with the header.
     let chat_header = match &chat_run {
         ChatRun::Chat(chat) => HeaderValue::from_str(chat.id()).ok(),
         ChatRun::Turn(_) => None,

@@ -74,7 +74,7 @@ const EXPOSED_HEADERS: [HeaderName; 8] = [
 /// Handles CORS for web pages of the configured origins: responds to preflight requests, which
 /// carry no token, and adds the CORS headers to all other responses, including errors. Other
 /// requests are forwarded unchanged; [`AccessGate`](pillion_gateway::access::AccessGate) rejects
-/// those of other web pages.
+/// requests of other web pages.
 pub(super) async fn admit_pages(State(app): State<App>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let is_remote = matches!(parts.extensions.get(), Some(Peer::Network { .. }));

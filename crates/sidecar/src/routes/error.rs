@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// Returns the body of a response with this status.
+    /// Returns the problem details (RFC 9457) for an error with this status.
     pub(super) fn problem(self, message: String) -> Problem {
         Problem::new(self.http, self.code, message)
     }
@@ -74,7 +74,7 @@ pub(super) trait RouteError: Display {
     /// Returns the status and the error code.
     fn status(&self) -> Status;
 
-    /// Returns the body of the response.
+    /// Returns the problem details (RFC 9457) of the error.
     fn problem(&self) -> Problem {
         self.status().problem(self.to_string())
     }

@@ -28,8 +28,8 @@ use pillion_gateway::access::{AccessGrant, GrantHolder, Scope, Users};
 use pillion_gateway::visibility::Visibility;
 use pillion_gateway::waiting_bytes::ConnectionBytes;
 
-/// Maximum length of a user, a channel or an approval ID, in bytes. The rate limiter stores users
-/// and channels.
+/// Maximum length of a user, a channel or an approval ID, in bytes. The length is limited, because
+/// the rate limiter stores users and channels.
 const MAX_VALUE_BYTES: usize = 256;
 
 /// The expected value of `wait_ms`, for error messages.
@@ -294,7 +294,8 @@ impl Body {
     }
 }
 
-/// Returns the account of a request whose body may be long.
+/// Returns the principal under which a long body is parsed on another thread; empty if the request
+/// has no grant. Returns `None` if the body is short.
 fn long_body_account(request: &Request) -> Option<String> {
     let max_bytes = request.body().size_hint().upper();
     if max_bytes.is_some_and(|max_bytes| max_bytes <= MAX_INLINE_BYTES as u64) {

@@ -102,7 +102,8 @@ fn add_error_responses(document: &mut OpenApiDocument) {
     }
 }
 
-/// Adds the bearer token, which requests over TCP need and requests over the Unix socket do not.
+/// Adds the security scheme of the bearer token, which is required over TCP and not over the Unix
+/// socket.
 fn add_token(document: &mut OpenApiDocument) {
     let token = Http::builder()
         .scheme(HttpAuthScheme::Bearer)
@@ -120,7 +121,7 @@ fn add_token(document: &mut OpenApiDocument) {
 static OPENAPI_JSON: LazyLock<Result<String, serde_json::Error>> =
     LazyLock::new(|| build_document().to_json());
 
-/// Returns the document with the documented routes.
+/// Returns the OpenAPI document, with all documented routes.
 fn build_document() -> OpenApiDocument {
     let mut document = ApiDocument::openapi();
     let components = document.components.get_or_insert_default();

@@ -175,7 +175,7 @@ async fn build_entry(pack: &PackContents, visibility: &Visibility) -> Result<Pac
     })
 }
 
-/// Returns the storage of a kind, if the client may see the pack.
+/// Returns the [`StoredItems`] of the kind `kind`, if the client may see the pack.
 fn find_stored_items(
     app: &App,
     grant: AccessGrant,

@@ -47,8 +47,8 @@ struct RequestAccount {
 }
 
 impl RequestMemory {
-    /// Returns the account of a request for its body, or `None` if the body is not charged.
-    /// `max_bytes` is the maximum size of the body, if known.
+    /// Creates the memory charge of a request's body, initially zero. Returns `None` if the body is
+    /// too short to be charged. `max_bytes` is the maximum size of the body, if known.
     pub(super) fn for_body(
         max_bytes: Option<u64>,
         app: &App,
@@ -81,8 +81,8 @@ impl RequestMemory {
         if value_count <= MAX_UNCHARGED_VALUES {
             return Ok(());
         }
-        // At most `MAX_VALUES` values are charged, because no more values are parsed at once, so
-        // that a single request always fits into the limit of its principal.
+        // At most `MAX_VALUES` values are charged, the maximum number that is parsed at once. A
+        // single request therefore always fits into its principal's limit.
         let bytes = values_memory(value_count.min(MAX_VALUES));
         let principal = self.0.principal.as_deref();
         let new_charge = self.0.accounts.charge(principal, Usage::for_request(bytes));

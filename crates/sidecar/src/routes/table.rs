@@ -115,12 +115,12 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
     groups.into_iter().flatten()
 }
 
-/// A group of operations: its tag, and the prefix of the IDs of its operations. Without the tag and
-/// the prefix, the IDs are the names of the handlers, which are not unique.
+/// A group of operations: the tag, and the prefix of the operation IDs. Without the tag and the
+/// prefix, the operation IDs are the names of the handlers, which are not unique.
 struct RouteGroup(&'static str, &'static str);
 
 impl RouteGroup {
-    /// Completes the operations of the group's routes.
+    /// Adds the group's tag and the complete operation ID to each operation of `routes`.
     fn routes(self, mut routes: Vec<UtoipaMethodRouter<App>>) -> Vec<UtoipaMethodRouter<App>> {
         let Self(tag, prefix) = self;
         let items = routes

@@ -18,7 +18,7 @@ use pillion_gateway::access::AccessGrant;
 use pillion_gateway::credentials::file_id;
 
 route_error! {
-    /// No visible call has the ID.
+    /// The client may see no call with the requested ID.
     #[derive(Debug, thiserror::Error)]
     #[error("There is no recorded call with this ID")]
     struct UnknownCall => NOT_FOUND
@@ -72,7 +72,7 @@ impl ServerIds {
     }
 }
 
-/// The names of the statuses.
+/// The values of the query parameter `status`, for the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[expect(dead_code, reason = "describes a parameter, and is never made")]
@@ -207,8 +207,8 @@ pub(super) async fn show(
     }))
 }
 
-/// Returns the user whose records are requested. `only_user` is the only visible user, if
-/// set.
+/// Returns the user whose records are requested. `only_user`, if set, is the only user whose
+/// records the client may see.
 pub(super) fn user_filter(
     only_user: Option<&str>,
     requested_user: Option<String>,

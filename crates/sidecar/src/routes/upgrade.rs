@@ -38,8 +38,8 @@ impl Upgrade {
     /// Begins the upgrade of the request's connection to `protocol`.
     ///
     /// # Errors
-    /// [`UpgradeError::MissingHeaders`] if the request does not ask for the upgrade;
-    /// [`UpgradeError::Draining`] if the sidecar is shutting down.
+    /// [`UpgradeError::MissingHeaders`] if the request's headers do not request the upgrade to
+    /// `protocol`; [`UpgradeError::Draining`] if the sidecar is shutting down.
     pub(super) fn begin(
         app: &App,
         request: &mut Request,
@@ -100,7 +100,7 @@ impl Upgrade {
     }
 }
 
-/// Returns whether a request asks to upgrade its connection to `protocol`.
+/// Returns whether `headers` request an upgrade of the connection to `protocol`.
 fn is_requested(headers: &HeaderMap, protocol: &str) -> bool {
     let has_token = |header, token: &str| {
         let values = headers.get_all(header).into_iter();

@@ -20,7 +20,7 @@ impl RouteError for CredentialError {
     }
 }
 
-/// Returns the IDs of the stored API keys of one kind, such as those of providers; none if the
+/// Returns the IDs of the stored API keys of one kind, such as the keys of providers; empty if the
 /// sidecar has no vault.
 pub(super) async fn list_keys(app: &App, kind: SecretKind) -> Result<Vec<String>, CredentialError> {
     match vault(app) {

@@ -319,7 +319,7 @@ fn rejection_response(peer: Peer) -> Response {
     response
 }
 
-/// Adds the header that tells the client to send its next request on another connection.
+/// Adds `Connection: close`, so that the client sends its next request on another connection.
 fn set_connection_close(response: &mut Response) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);

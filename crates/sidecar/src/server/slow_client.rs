@@ -47,7 +47,7 @@ const MAX_SLICES: usize = 16;
 /// minutes with a slow client.
 pub(super) struct SlowClientStream<S> {
     stream: S,
-    /// Maximum time between two reads of the client while written bytes wait for it.
+    /// Maximum time that the client may read nothing while written bytes are unread.
     write_timeout: Duration,
     /// The state of a write that waits for the client; `None` if no write waits.
     waiting_write: Option<WaitingWrite>,

@@ -249,8 +249,8 @@ impl Catalog {
         Ok(changed_record)
     }
 
-    /// Returns the owner of the recorded calls and pins under this server name, which is the server
-    /// of the store or a server of the configuration file with the same name.
+    /// Returns the owner of the calls and pins recorded under this server name: a server of the
+    /// configuration file that has this name, or else the server of the store.
     fn find_record_owner(&self, name: &str) -> RecordOwner {
         let mut file_accounts = self.file_accounts.iter();
         if file_accounts.any(|(file_name, _)| file_name == name) {

@@ -1,5 +1,6 @@
-//! The definition of a server in the REST API and the store. It has the keys of an entry of
-//! `[[mcp_servers]]` under the names of the API, split into public members and credentials.
+//! The definition of a server in the REST API and the store. The definition has the keys of an
+//! entry of `[[mcp_servers]]`, under the names of the REST API, and is split into public members
+//! and credentials.
 
 use pillion_config::{RateLimitSection, ServerSettings, field_names, server_name_error};
 use pillion_mcp_client::{Authentication, Endpoint, ServerConfig, ServerDefinition};
@@ -24,7 +25,7 @@ pub(super) const NUMBER_RANGES: [(&str, u64, u64, &str); 2] = [
     ("retryAttempts", 0, 5, ""),
 ];
 
-/// The members that define a program.
+/// The members that configure a local program as the server.
 pub(super) const PROGRAM_MEMBERS: [&str; 5] = ["command", "args", "env", "inheritEnv", "cwd"];
 
 /// The public members of a server, stored as JSON, without its name and `enabled`.
@@ -165,8 +166,8 @@ impl Definition {
         }
     }
 
-    /// Returns the configuration for the client. [`ServerConfig::validate`] checks whether the
-    /// server is allowed.
+    /// Returns the server's configuration for the MCP client. [`ServerConfig::validate`] checks
+    /// whether the server is allowed.
     pub(super) fn to_server_config(
         &self,
         name: &str,

@@ -52,7 +52,7 @@ pub enum ServerError {
          configuration file"
     )]
     LocalFile {
-        /// The key that names the file.
+        /// The configuration key that contains the path of the file.
         key: &'static str,
     },
     /// The server's address has changed, and the stored credential is not sent to another address.

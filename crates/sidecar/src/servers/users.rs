@@ -8,7 +8,7 @@ use super::{Result, Server, ServerError, Servers};
 use pillion_gateway::credentials::{UserCredential, url_origin};
 use pillion_gateway::timestamp::format_timestamp;
 
-/// Maximum length of a user's name, in bytes, as in requests.
+/// Maximum length of a user's name, in bytes; equal to the maximum for a user that a request names.
 const MAX_USER_BYTES: usize = 256;
 
 impl Servers {

@@ -22,7 +22,7 @@ const FULL_BATCH_BYTES: usize = 4 * 1024 * 1024;
 pub(super) struct QueuedRecord {
     pub(super) call: ToolCallRecord,
     pub(super) outcome_sender: oneshot::Sender<Result<()>>,
-    /// The permits that this record takes from the size limit of the queue.
+    /// The permits for the record's bytes in the queue, whose total size is limited.
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn write_waiting(
     }
 }
 
-/// Checks that the store contains this state of the call, and not a later state.
+/// Checks that the store contains the state of the call in `call`, and not a later state.
 pub(super) async fn check_written(database: &Database, call: &ToolCallRecord) -> Result<()> {
     let id = call.id;
     let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
@@ -101,8 +101,8 @@ pub(super) async fn check_written(database: &Database, call: &ToolCallRecord) ->
     Ok(())
 }
 
-/// Returns the statement that writes this number of records. Each record replaces a record of the
-/// same call that has one of the statuses in `replaced_statuses`.
+/// Returns the statement that writes `record_count` records. Each record replaces a stored record
+/// of the same call that has one of the statuses in `replaced_statuses`.
 fn build_insert_sql(database: &Database, record_count: usize, replaced_statuses: &str) -> String {
     // The SQL for SQLite uses the unnamed parameter `?`: SQLite treats `$1` as a named parameter,
     // and sqlx searches for each name linearly, which takes a third of the time of a batch.

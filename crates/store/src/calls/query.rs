@@ -121,7 +121,8 @@ pub(super) async fn read_counted_calls(
         .iter()
         .map(read_rate_limit_record)
         .collect::<Result<_, _>>()?;
-    // The size limit of a page applies only to JSON, which these records do not contain.
+    // The size limit of a page applies only to JSON, which the records for rate limits do not
+    // contain.
     let record_bytes = |_: &RateLimitRecord| 0;
     Ok(build_page(items, page, record_bytes, |call| {
         build_cursor(call.id)

@@ -266,9 +266,9 @@ impl Spooler {
     }
 }
 
-/// Writes the records in spool files of ended processes to the database. A concurrent call in
-/// another process waits until this call has ended. Returns the number of records that cannot be
-/// read.
+/// Writes the records in spool files of ended processes to the database. If another process is
+/// already recovering spool files of the same database, waits until that process has finished.
+/// Returns the number of records that cannot be read.
 pub(crate) async fn recover(path: &Path, database: &Database, clock: &StoreClock) -> Result<u64> {
     let to_store_error = |error| unreadable_files(path, error);
     if !file::has_spool_files(path).map_err(to_store_error)? {
@@ -304,7 +304,7 @@ pub(crate) async fn recover(path: &Path, database: &Database, clock: &StoreClock
     Ok(lost_record_count)
 }
 
-/// Returns the damaged spool files that [`recover`] has kept, with a description of each file.
+/// Returns the damaged spool files that [`recover`] has renamed, with a description of each file.
 pub(crate) fn list_damaged_files(path: &Path) -> Result<Vec<String>> {
     let to_store_error = |error| unreadable_files(path, error);
     let mut descriptions = Vec::new();

@@ -48,7 +48,7 @@ pub struct ClockHistory {
     pub(super) running: i64,
     /// For each boot of each machine, the uptime and the running time at the last reading.
     boots: BTreeMap<String, BootMark>,
-    /// The ID of the boot of the last reading.
+    /// The boot ID of the last reading.
     last_boot: String,
     spans: Vec<ClockSpan>,
 }
@@ -104,8 +104,8 @@ impl ClockHistory {
                 return;
             }
             // A long elapsed time does not count if other machines have used the store since the
-            // last reading of this machine, because some of them may have started in the meantime,
-            // and the running time of their readings is then too small.
+            // last reading of this machine: another machine may have started in the meantime, and
+            // the running time at its readings is then too small.
             if self.last_boot == reading.boot_id || elapsed_ms <= MAX_READING_GAP_MS {
                 self.running = self
                     .running

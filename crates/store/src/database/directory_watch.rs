@@ -39,7 +39,7 @@ impl DirectoryWatch {
     /// Watches the directory of a file.
     ///
     /// The watch counts nothing if the system provides no inotify instance or no `/proc`, if this
-    /// user may not read a directory of the path, or if a part of the path is a symbolic link,
+    /// process may not read a directory in the path, or if a part of the path is a symbolic link,
     /// which could be changed without a change in the directory.
     pub(super) fn for_file(file: &Path) -> Self {
         Self(EventQueue::open(file))

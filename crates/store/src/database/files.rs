@@ -151,8 +151,8 @@ impl DatabaseFiles {
         let mut recorded_log_id = log_id.lock();
         match (*recorded_log_id, current_log_id) {
             (recorded_id, current_id) if recorded_id == current_id => Ok(()),
-            // A new write-ahead log is accepted if SQLite has created it: when the first statement
-            // ran, or after all connections were reopened.
+            // A new write-ahead log is accepted only if SQLite has created it, which happens when
+            // the first statement runs and after all connections were reopened.
             (_, Some(current_id)) if recorded_log_id.is_none() || current_id.is_open() => {
                 *recorded_log_id = Some(current_id);
                 Ok(())

@@ -74,7 +74,7 @@ impl ConnectionLease {
         self.end_statement(outcome).map(drop)
     }
 
-    /// Begins a transaction, which ends when the lease is dropped.
+    /// Begins a transaction, which is rolled back if the lease is dropped before the commit.
     pub(super) async fn begin(mut self) -> sqlx::Result<Self> {
         self.run_script("BEGIN").await?;
         self.is_in_transaction = true;
@@ -119,8 +119,8 @@ impl Drop for ConnectionLease {
         let home_runtime = self.postgres.home_runtime();
         if !self.is_in_transaction {
             let return_to_pool = connection.return_to_pool();
-            // Returning a connection checks whether the server responds; after the timeout, the
-            // connection is dropped instead.
+            // Returning a connection to the pool pings the server. If the server does not respond
+            // within the timeout, the connection is dropped.
             home_runtime.spawn(async move { timeout(statement_timeout, return_to_pool).await });
             return;
         }

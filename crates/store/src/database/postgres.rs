@@ -115,7 +115,7 @@ impl PostgresPool {
     async fn acquire_lease(&self) -> sqlx::Result<ConnectionLease> {
         let outcome = self.pool.acquire().await;
         if let Err(sqlx::Error::PoolTimedOut) = outcome {
-            // The other idle connections would also fail only after a timeout, so they are closed.
+            // Closes the idle connections, because they would also fail only after a timeout.
             self.close_idle();
         }
         Ok(ConnectionLease::new(self.clone(), outcome?))

@@ -45,7 +45,7 @@ impl RecentActions {
             if let Some(output) = state.find_accepted(&key) {
                 return (Ok(output), true);
             }
-            // Removes running actions of which all calls were cancelled.
+            // Removes the entries of running actions of which every call was cancelled.
             state
                 .running_actions
                 .retain(|_, running_action| Arc::strong_count(running_action) > 1);
@@ -60,8 +60,9 @@ impl RecentActions {
         *outcome_slot = Some(outcome.clone());
         let mut state = self.0.lock();
         let current_action = state.running_actions.get(&key);
-        // Changes the state only if the action is still the current one. If the scene was forgotten
-        // while the action ran, the state contains no action or a newer one.
+        // Changes the state only if this action is still the running action of `key`. If the scene
+        // was forgotten while the action ran, the state contains no action or a newer action of
+        // `key`.
         if current_action.is_some_and(|current_action| Arc::ptr_eq(current_action, &running_action))
         {
             state.running_actions.remove(&key);

@@ -12,7 +12,7 @@ use Pillion\Laravel\Chat\Chat;
 use Pillion\Laravel\Facades\Pillion;
 
 /**
- * The chat of one visitor with one model. The state is stored in the cache after each answer. The
+ * The chat of one visitor with one model. The state is stored in the cache after each run. The
  * state is not stored in the session, because Laravel saves the session before a stream begins.
  * Visitors cannot change the cache.
  */
@@ -29,7 +29,7 @@ final class VisitorsChat
 
     private ?string $state = null;
 
-    /** @var list<array{id: ?string, call: string, tool: string, arguments: mixed}> the calls that waited for approval after the last answer */
+    /** @var list<array{id: ?string, call: string, tool: string, arguments: mixed}> the calls that waited for approval after the last run */
     private array $approvals = [];
 
     private function __construct(private readonly string $visitor, public readonly string $model)
@@ -101,8 +101,8 @@ final class VisitorsChat
     }
 
     /**
-     * Returns whether the chat waits for this call, whether or not the call has been approved or
-     * denied.
+     * Returns whether the chat waits for the call of this approval, even if the call has already
+     * been approved or denied.
      */
     public function isWaitingFor(string $approval): bool
     {

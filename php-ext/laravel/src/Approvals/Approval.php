@@ -18,7 +18,7 @@ final class Approval implements Arrayable, JsonSerializable
 {
     /**
      * @param array<string, mixed> $arguments
-     * @param int                  $createdAt Unix time in seconds, like the other times
+     * @param int                  $createdAt Unix time in seconds, as are `$expiresAt` and `$decidedAt`
      * @param ?string              $decidedBy who approved or denied the call
      * @param ?string              $tenant    the tenant of the user and the decision; null without tenants
      * @param ?array<string, mixed> $approvedArguments the arguments with which the approved call runs, if the approver

@@ -39,7 +39,7 @@ final class Approvals
         $this->services = new SensitiveParameterValue([$store, $events]);
     }
 
-    /** @param mixed $tenant a model or its key; null without tenants */
+    /** @param mixed $tenant an Eloquent model or its key; null without tenants */
     public function forTenant(mixed $tenant): self
     {
         return new self($this->store(), $this->events(), $this->expiresAfter, Hooks::key($tenant), $this->maxPending, $this->maxPendingPerUser);
@@ -64,7 +64,7 @@ final class Approvals
     /**
      * Returns the pending approvals of one user.
      *
-     * @param mixed $user a model or its key; null (a visitor who is not logged in) has no approvals
+     * @param mixed $user an Eloquent model or its key; null (a visitor who is not logged in) has no approvals
      *
      * @return list<Approval> oldest first
      */
@@ -83,7 +83,7 @@ final class Approvals
     /**
      * Approves the call for one run.
      *
-     * @param mixed                 $by        the approver: a model or its key
+     * @param mixed                 $by        the approver: an Eloquent model or its key
      * @param ?array<string, mixed> $arguments replace the call's original arguments; the executor
      *                                         checks them against the tool's schema
      *
@@ -104,7 +104,7 @@ final class Approvals
     /**
      * Denies the call. The model receives the denial as the result of the call.
      *
-     * @param mixed $by the approver: a model or its key
+     * @param mixed $by the approver: an Eloquent model or its key
      *
      * @throws NotFoundException when no such approval is pending
      */

@@ -25,7 +25,10 @@ final class Chat
      */
     private readonly SensitiveParameterValue $factory;
 
-    /** @param Closure(): (ToolAwareChat|FakeChat) $factory called for each message, because a test may set a fake in between */
+    /**
+     * @param Closure(): (ToolAwareChat|FakeChat) $factory called for each message, because a test may set a fake
+     *        between two messages
+     */
     public function __construct(Closure $factory, private readonly ?string $user)
     {
         $this->factory = new SensitiveParameterValue($factory);

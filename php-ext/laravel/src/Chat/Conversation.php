@@ -11,11 +11,11 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * A conversation with a model that calls tools. {@see run()} exchanges messages until the model has
- * an answer or a call waits for approval. A conversation can be serialized (into a session, a
- * cache, a queued job) and resumed with `run()`, even after `run()` has thrown an exception. Store
- * the conversation after each `run()`, even a failed one, so that calls that have run do not run
- * again.
+ * A conversation with a model that calls tools. {@see run()} exchanges messages until the model
+ * gives its final response or a call waits for approval. A conversation can be serialized (into a
+ * session, a cache, a queued job) and resumed with `run()`, even after `run()` has thrown an
+ * exception. Store the conversation after each `run()`, even a failed one, so that calls that have
+ * run do not run again.
  */
 final class Conversation
 {
@@ -31,7 +31,7 @@ final class Conversation
     /** @var list<ToolCall> the calls of the current round */
     private array $calls = [];
 
-    /** @var array<int, ToolResult> the results so far, by position of the call */
+    /** @var array<int, ToolResult> the results of the current round, by index of the call in `$calls` */
     private array $results = [];
 
     /** @var list<array{ToolCall, ToolResult}> the calls that finished in the last {@see run()} */
@@ -61,9 +61,9 @@ final class Conversation
     }
 
     /**
-     * Runs the conversation until there is an answer or a call needs approval. After `maxRounds` rounds of
-     * calls or `maxCalls` calls, whichever comes first, the model gets one last request in which it cannot
-     * call tools.
+     * Runs the conversation until the model gives its final response or a call needs approval. After `maxRounds` rounds
+     * of calls or `maxCalls` calls, whichever comes first, the model gets one last request in which it cannot call
+     * tools.
      *
      * @param callable(list<array<string, mixed>>, list<array<string, mixed>>, ?array<string, string>): array<string, mixed> $send
      *        `fn(array $messages, array $tools, ?array $toolChoice): array` sends a request to the model and
@@ -158,7 +158,7 @@ final class Conversation
         return $waitingCalls;
     }
 
-    /** @internal Describes what {@see isWaiting()} waits for; names at most three approvals. */
+    /** @internal Describes the calls that wait for approval, for error messages; names at most three approvals. */
     public function openCalls(): string
     {
         $waitingCalls = $this->waitingFor();
@@ -175,7 +175,7 @@ final class Conversation
         };
     }
 
-    /** Returns the model's answer; null if the model has not answered yet. */
+    /** Returns the text of the model's final response; null if the model has not given its final response yet. */
     public function text(): ?string
     {
         return $this->text;
@@ -211,7 +211,7 @@ final class Conversation
     }
 
     /**
-     * @internal Returns the limit that stopped further tool calls before the answer: `tool_rounds` or
+     * @internal Returns the limit that stopped further tool calls before the final response: `tool_rounds` or
      *     `tool_calls`
      */
     public function limitReached(): ?string

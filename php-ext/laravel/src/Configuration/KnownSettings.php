@@ -133,8 +133,8 @@ final class KnownSettings
     }
 
     /**
-     * Returns the setting for a model. The setting accepts an array with the settings of a model,
-     * or an object with `getTools()`.
+     * Returns the setting that describes a model: an array with the settings of the model, or an
+     * object with `getTools()`.
      */
     public static function model(): Setting
     {

@@ -21,12 +21,12 @@ use Pillion\ToolResult;
 final class Admission
 {
     /**
-     * @var array<string, ToolResult> the results (`approval_required`) of calls that were approved after these results,
+     * @var array<string, ToolResult> the earlier results (`approval_required`) of calls that have been approved since,
      *     by approval ID
      */
     private array $approvedResults = [];
 
-    /** @var array<string, int> how often each previously admitted call is still admitted without checks, by digest */
+    /** @var array<string, int> how many more times each call is admitted without checks, by the call's digest */
     private array $readmittedCounts = [];
 
     /** @var list<AdmittedCall> the admitted calls */

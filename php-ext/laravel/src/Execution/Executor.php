@@ -101,7 +101,7 @@ final class Executor extends ToolExecutor
     /**
      * Runs the approved and denied calls again, and records the other calls as pending.
      *
-     * @param array<int, ToolCall>   $calls    by position
+     * @param array<int, ToolCall>   $calls    by index
      * @param array<int, ToolResult> $results
      * @param list<AdmittedCall>     $admittedCalls
      * @param array<string, mixed>   $context

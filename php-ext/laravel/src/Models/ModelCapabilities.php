@@ -10,7 +10,7 @@ namespace Pillion\Laravel\Models;
  */
 final class ModelCapabilities
 {
-    /** Returns whether the model may see tools of MCP servers. Only then are these tools loaded. */
+    /** Returns whether the model may see tools of MCP servers. If not, the tools of MCP servers are not loaded. */
     public static function allowsMcpTools(array|object $model): bool
     {
         $tools = self::tools($model);

@@ -15,7 +15,10 @@ use SensitiveParameter;
  */
 final class ModelDirectory
 {
-    /** The default value of `model_lists`. These lists may be missing in an application. */
+    /**
+     * The default value of `model_lists`. Unlike a configured value, the default may name a
+     * configuration that does not exist.
+     */
     private const DEFAULT_LISTS = 'model_lists';
 
     /** The keys of an entry that contain credentials. */

@@ -49,7 +49,7 @@ final class ModelTools implements Countable
         return $this->registry->getDefinitionsForModel($this->model);
     }
 
-    /** @return array<string, string> the reasons why the model does not see the other tools, by name */
+    /** @return array<string, string> the reasons why the model does not see certain tools, by tool name */
     public function dropped(): array
     {
         return $this->registry->getDroppedForModel($this->model);

@@ -102,7 +102,7 @@ final class Server implements JsonSerializable
      * @param array<string, mixed> $arguments
      * @param array<string, mixed> $options   like those of {@see callTool()}
      *
-     * @return ToolStream|FakeToolStream FakeToolStream, which has the same methods, for a faked tool
+     * @return ToolStream|FakeToolStream a FakeToolStream, which has the methods of ToolStream, for a faked tool
      */
     public function streamTool(string $name, array $arguments = [], array $options = []): ToolStream|FakeToolStream
     {

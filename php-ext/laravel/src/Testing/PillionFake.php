@@ -29,7 +29,7 @@ final class PillionFake
 
     private bool $preventsStrayCalls = false;
 
-    /** @var ?list<string|array<string, array<string, mixed>>|Throwable> the answers of the fake model; null if no model is faked */
+    /** @var ?list<string|array<string, array<string, mixed>>|Throwable> the responses of the fake model; null if no model is faked */
     private ?array $modelAnswers = null;
 
     /**
@@ -50,8 +50,8 @@ final class PillionFake
     }
 
     /**
-     * From now on, a call of a tool that has no fake throws an exception. All other operations that
-     * would contact a server throw an exception as well.
+     * Makes calls of tools without a fake, and all other operations that would contact a server,
+     * throw an exception. `preventStrayCalls(false)` permits the calls and operations again.
      */
     public function preventStrayCalls(bool $prevent = true): self
     {

@@ -37,8 +37,9 @@ final class CallMiddleware
     }
 
     /**
-     * Returns the account whose limits apply to a call. A user that the caller claims without proof
-     * is not used, because the caller could claim another user for each call.
+     * Returns the user whose rate limits apply to a call, or the principal if the call has no
+     * verified user. A user that the caller claims without proof is ignored, because the caller
+     * could claim another user for each call.
      */
     private static function findAccount(Call $call): ?string
     {

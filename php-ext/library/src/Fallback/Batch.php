@@ -99,8 +99,8 @@ final class Batch
     }
 
     /**
-     * @return list<list<int>> the indices of the calls of each request, for a sidecar with the default limits; a
-     *                         single empty list if there are no calls
+     * @return list<list<int>> the indices of the calls of each request, for a sidecar with the default limits;
+     *                         `[[]]` if there are no calls
      */
     private function groupByRequest(): array
     {
@@ -127,7 +127,7 @@ final class Batch
      * @param list<int> $indices
      * @param ?string   $previousMessage why the sidecar rejected the larger request that contained these calls
      *
-     * @return bool false if the sidecar rejects this half with the same message as the larger request, so that the
+     * @return bool false if the sidecar rejects the calls with the message `$previousMessage`, which shows that the
      *              size of the request is not the cause
      */
     private function send(array $indices, ?string $previousMessage = null): bool

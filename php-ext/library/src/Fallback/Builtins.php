@@ -30,8 +30,8 @@ final class Builtins
     }
 
     /**
-     * Returns the network tools named by `$services`. The sidecar must be configured to offer these
-     * tools. `get_time` is allowed as a key, but is always available.
+     * Returns the network tools named by `$services`. The sidecar must be configured to offer the
+     * network tools. `get_time` is allowed as a key, but is always available.
      *
      * @param array<array-key, mixed> $services
      *

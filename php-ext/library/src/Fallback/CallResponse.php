@@ -15,7 +15,8 @@ use Pillion\ToolResult;
 final class CallResponse
 {
     /**
-     * @param mixed                $data     the tool's data, or its result if there is no data; a JSON tree
+     * @param mixed                $data     the tool's data for programs, or the tool's result for the model if
+     *                                       there is no data; a JSON tree
      * @param array<string, mixed> $metadata
      */
     private function __construct(
@@ -23,7 +24,7 @@ final class CallResponse
         public readonly mixed $data,
         public readonly ?string $error,
         public readonly ?string $errorCode,
-        /** Whether the response has a `result` in addition to the data. */
+        /** Whether the response contains a result for the model in addition to the data for programs. */
         private readonly bool $hasResult,
         private readonly mixed $result,
         private readonly array $metadata,

@@ -15,8 +15,8 @@ final class Context
      * @param array<string, mixed> $extraValues values for the tools
      * @param list<string>         $approvedIds IDs of approvals that the application has granted
      * @param list<string>         $deniedIds   IDs of approvals that the application has denied
-     * @param array<string, array<string, mixed>> $approvedArguments arguments with which approved calls run
-     *                                                               instead of their own, by approval ID
+     * @param array<string, array<string, mixed>> $approvedArguments arguments that replace the original arguments
+     *                                                               of approved calls, by approval ID
      */
     private function __construct(
         public readonly ?string $user = null,

@@ -58,7 +58,7 @@ final class EntryRedactor
     /**
      * Returns a URL without user, password, query and fragment.
      *
-     * @param array{scheme: string, host: string, port?: int, path?: string, ...} $urlParts of `parse_url()`
+     * @param array{scheme: string, host: string, port?: int, path?: string, ...} $urlParts the result of `parse_url()`
      */
     public static function formatUrl(array $urlParts): string
     {

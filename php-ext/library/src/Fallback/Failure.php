@@ -117,7 +117,7 @@ final class Failure
 
     /**
      * Sets the error code. Changes the file, the line and the trace of the exception to those of
-     * the code that called the library, because exceptions of the extension have these as well.
+     * the code that called the library, as in exceptions of the extension.
      *
      * @template T of PillionException
      *

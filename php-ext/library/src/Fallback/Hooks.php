@@ -113,7 +113,7 @@ final class Hooks
         foreach ($object === null ? [] : $methods as $method) {
             if (!is_callable([$object, $method])) {
                 $class = get_debug_type($object);
-                throw Failure::invalidInput("\$$parameter must have the method $method(), and $class has none");
+                throw Failure::invalidInput("\$$parameter must have the method $method(), which $class does not have");
             }
         }
         return $object;

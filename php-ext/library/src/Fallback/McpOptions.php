@@ -9,7 +9,7 @@ use Pillion\Fallback\Executor\ToolFailure;
 use Pillion\ToolResult;
 
 /**
- * The options of a call of McpClient, and the conversion of its outcome.
+ * The options of a call that an McpClient makes, and the conversion of the call's outcome.
  *
  * @internal
  */

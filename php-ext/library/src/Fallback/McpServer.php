@@ -39,7 +39,7 @@ final class McpServer
     private const ARGUMENTS_BY_OPTION = ['url' => 'serverUrl', 'timeout' => 'timeout', 'api_key' => 'apiKey'];
 
     public readonly Hooks $hooks;
-    /** @var array<string, array<string, string>> the sidecar's tool names by socket and the server's tool names */
+    /** @var array<string, array<string, string>> the sidecar's tool names, by socket and by tool name on the server */
     private array $sidecarNames = [];
     private readonly ?string $label;
     private readonly float $timeout;

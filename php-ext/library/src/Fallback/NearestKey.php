@@ -13,7 +13,7 @@ final class NearestKey
 {
     /**
      * Maximum length of a key that is compared, because the time for a comparison grows with the
-     * product of both lengths.
+     * product of the lengths of the two keys.
      */
     private const MAX_KEY_LENGTH = 60;
 

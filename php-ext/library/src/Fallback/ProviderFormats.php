@@ -29,7 +29,8 @@ final class ProviderFormats
 
     /**
      * @param list<ToolDefinition> $definitions
-     * @param bool                 $alwaysStrict whether OpenAI's chat format has `strict` also for a tool that is not strict
+     * @param bool                 $alwaysStrict whether to include `strict` in OpenAI's chat format even for tools that
+     *                                           are not strict
      *
      * @return list<array<string, mixed>>
      *

@@ -129,7 +129,7 @@ final class ResultMedia
         return $hasValidPadding && strlen($digits) % 4 !== 1 && strspn($digits, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/') === strlen($digits) && $digits !== '';
     }
 
-    /** Returns a server's text on one line, cut if it is too long. */
+    /** Returns a server's text on one line, truncated to {@see self::MAX_SHOWN_BYTES}. */
     private static function shorten(string $text): string
     {
         $shortText = substr($text, 0, self::MAX_SHOWN_BYTES);

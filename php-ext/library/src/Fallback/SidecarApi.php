@@ -149,7 +149,7 @@ final class SidecarApi
      * @param array<int, array{string, string, float}> $calls the name of the tool, the arguments as JSON, and the
      *                                                        timeout in seconds
      *
-     * @return array<int, CallResponse|PillionException> by the same keys
+     * @return array<int, CallResponse|PillionException> with the keys of `$calls`
      */
     public function executeAll(array $calls, Context $context): array
     {
@@ -187,9 +187,9 @@ final class SidecarApi
      * @param list<string>            $calls      each call as JSON
      * @param list<string>            $toolNames  the name of each call's tool
      * @param 'parallel'|'sequential' $mode
-     * @param ?string $indexRange the range of these calls' indices if a batch takes several
-     *                                            requests, which gives each request its own
-     *                                            idempotency key
+     * @param ?string $indexRange the range of the calls' indices if the batch takes several
+     *                                            requests; the range makes the idempotency key
+     *                                            of each request unique
      *
      * @return list<CallResponse>|RejectedRequest in the order of the calls
      *
@@ -220,7 +220,7 @@ final class SidecarApi
     }
 
     /**
-     * Starts or resumes a chat and waits for the answer.
+     * Starts or resumes a chat and waits for the response.
      *
      * @param array<string, mixed> $request
      */

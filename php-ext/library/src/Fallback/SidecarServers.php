@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * The MCP servers of the sidecar, read from its list of tools.
+ * The MCP servers of the sidecar, read from the sidecar's list of tools.
  *
  * @internal
  */

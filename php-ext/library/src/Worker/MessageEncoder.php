@@ -17,7 +17,8 @@ use Pillion\ToolResult;
 final class MessageEncoder
 {
     /**
-     * Maximum nesting depth of a message: the maximum depth of a result plus the levels around it.
+     * Maximum nesting depth of a message: the maximum depth of a result plus the levels of the
+     * message that surround the result.
      */
     private const MAX_DEPTH = Json::MAX_DEPTH + 8;
 

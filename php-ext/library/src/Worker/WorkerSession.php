@@ -26,7 +26,8 @@ final class WorkerSession
      */
     private const LEAVE_TIMEOUT = 5.0;
     /**
-     * The ID of the final ping. After its response to this ping, the sidecar sends no more calls.
+     * The ID of the final ping. After the response to the final ping, the sidecar sends no more
+     * calls.
      */
     private const FINAL_PING_ID = 'last';
     private const MAX_DEPTH = 512;

@@ -106,7 +106,7 @@ fn new_failed_results(calls: &[BatchCall], code: &str, message: &str) -> Result<
     calls.iter().map(fail).collect()
 }
 
-/// Returns the results of the calls of one request.
+/// Returns one result for each call in a request.
 fn to_results(
     calls: &[BatchCall],
     outcome: Result<Response<BatchResponse>, ClientError>,

@@ -9,11 +9,12 @@ use crate::zend::{Failure, Outcome, empty_array, member, with_entry};
 /// error if the tool does not exist.
 pub(super) struct CallResponse {
     pub(super) success: bool,
-    /// The data that the tool returned, or its result if it returned no data.
+    /// The tool's data for programs; the tool's result for the model if the tool returned no
+    /// separate data.
     pub(super) data: Zval,
     pub(super) error: Option<String>,
     pub(super) error_code: Option<String>,
-    /// The tool's result for the model, if the tool also returned data.
+    /// The tool's result for the model; `None` if the tool returned no separate data for programs.
     result: Option<Zval>,
     metadata: Zval,
 }

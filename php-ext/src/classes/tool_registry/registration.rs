@@ -93,8 +93,8 @@ fn add_object(
     };
     let name = definition.name().as_str().to_owned();
     match engine_tool::engine_tool(tool)? {
-        // The object is a tool of another registry. The engine can run this tool in both
-        // registries.
+        // The object is a tool of another registry. The engine can run the tool in this registry as
+        // well.
         Some(native_tool) => {
             add_tool(registry, native_tool, replace)?;
             let client = engine_tool::find_client(tool);
@@ -234,8 +234,8 @@ struct ServerArgument<'a> {
     listed_tools: Vec<Box<RawValue>>,
 }
 
-/// Reads a client, or an entry in HAWKI's format, and lists the tools of its server. Uses the
-/// client's cache, logger and event dispatcher.
+/// Reads a client, or a server entry in HAWKI's format, and lists the server's tools. Uses the
+/// cache, the logger and the event dispatcher of the client.
 fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>> {
     let value = call
         .value(0)

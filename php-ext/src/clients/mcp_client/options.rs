@@ -48,7 +48,7 @@ impl CallOptions {
         Ok(options)
     }
 
-    /// Returns a receiver for the progress of the calls with these IDs; `None` if the option
+    /// Returns a receiver for the progress of the calls with the given IDs; `None` if the option
     /// `on_progress` is not set.
     pub fn progress_receiver<'a>(&'a self, ids: &'a [String]) -> Option<ProgressReceiver<'a>> {
         let callable = self.on_progress.as_ref()?;

@@ -89,7 +89,7 @@ impl ServerLink {
             && self.has_user_tokens()
         {
             // The session is stored under the key with the new tokens, so that other objects with
-            // these tokens find the session.
+            // the new tokens find the session.
             sessions::change_key(connection, &self.connection_key(Some(&token_json)))?;
         }
         let change_count = connection.router().tools_change_count();

@@ -9,13 +9,13 @@ use crate::mcp::server_job::ServerJob;
 use crate::runtime::ProcessBound;
 use crate::wait::JobSender;
 
-/// Maximum number of progress reports that wait for one PHP thread. Further reports are dropped,
-/// because a later report replaces them.
+/// Maximum number of progress reports that wait for one PHP thread. Above this number, new reports
+/// are dropped, because each later report makes the earlier ones obsolete.
 const MAX_PENDING_REPORTS: usize = 256;
 
 tokio::task_local! {
     /// The call that the current task belongs to. A request on the response stream of a call is
-    /// received inside the task of that call, so this value identifies the call.
+    /// received inside the task of that call, so the task-local value identifies the call.
     pub(super) static CURRENT_CALL: Arc<CallEntry>;
 }
 
@@ -62,7 +62,7 @@ impl Drop for ProgressPermit {
     }
 }
 
-/// PHP's handle of a call. The call stays registered with the router until the handle is dropped. A
+/// PHP's handle to a call. The call stays registered with the router until the handle is dropped. A
 /// forked child must not use the handle: see [`ProcessBound`].
 pub struct CallHandle {
     pub(super) router: Arc<MessageRouter>,

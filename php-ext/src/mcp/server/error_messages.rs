@@ -7,7 +7,7 @@ use super::ClientClass;
 use crate::exception;
 use crate::zend::Failure;
 
-/// The options that both client classes have.
+/// The options that `MCPSSEClient` and `McpClient` have in common.
 const SHARED_OPTIONS: [&str; 10] = [
     "label",
     "transport",

@@ -1,11 +1,11 @@
-//! Which threads receive signals, and when.
+//! Determines which threads receive signals, and when.
 //!
 //! PHP's handlers must run on PHP's threads: `pcntl` and the timer behind `max_execution_time`
-//! write to the globals of the Zend engine. Therefore our own threads block all signals. A thread
-//! inherits the signal mask of the thread that creates it, and tokio creates threads on PHP's
-//! thread while it drives the runtime. Therefore the driving thread blocks all signals as well. The
-//! driving thread unblocks the signals while it sleeps, where signals cannot interrupt code of the
-//! runtime, so that a signal can end the process at any time.
+//! write to the globals of the Zend engine. Therefore the threads of the extension block all
+//! signals. A thread inherits the signal mask of the thread that creates it, and tokio creates
+//! threads on PHP's thread while PHP's thread drives the runtime. Therefore the driving thread
+//! blocks all signals as well. The driving thread unblocks the signals while it sleeps, where
+//! signals cannot interrupt code of the runtime, so that a signal can end the process at any time.
 
 use std::cell::Cell;
 use std::ptr;

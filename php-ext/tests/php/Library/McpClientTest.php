@@ -211,7 +211,7 @@ final class McpClientTest extends TestCase
         yield 'no call' => [fn (McpClient $client) => $client->callTools([5]), 'A call must be a Pillion\ToolCall or an array'];
         yield 'no server' => [fn () => new McpClient([]), "exactly one of 'url' and 'command'"];
         yield 'both' => [fn () => new McpClient(['url' => 'http://localhost/', 'command' => 'x']), "exactly one of 'url' and 'command'"];
-        yield 'no logger' => [fn (McpClient $client) => $client->setLogger(new \stdClass()), '$logger must have the method log(), and stdClass has none'];
+        yield 'no logger' => [fn (McpClient $client) => $client->setLogger(new \stdClass()), '$logger must have the method log(), which stdClass does not have'];
     }
 
     public function testE8CredentialsInPhpCodeAreNeverReplaced(): void

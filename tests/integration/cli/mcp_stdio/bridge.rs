@@ -51,8 +51,8 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
         assert!(tools.contains(&tool.to_owned()), "{tools:?}");
     }
     assert_eq!(text(&client.call("echo", &json!({}))), "called \"echo\"");
-    let greeting = client.call("greet", &json!({"name": "Ann"}));
-    assert_eq!(text(&greeting), "Hello");
+    let greet_response = client.call("greet", &json!({"name": "Ann"}));
+    assert_eq!(text(&greet_response), "Hello");
     // A request of the other protocol era needs no handshake, and an existing handshake does not
     // disturb it.
     let mut modern = self::client(&daemon);

@@ -33,7 +33,10 @@ async fn e8_without_a_user_the_call_is_denied_and_no_client_is_registered() {
     let client = McpClient::new(oauth(&server, &json!({})));
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
-    assert_contains!(error.to_string(), "the server requires a user's authorization");
+    assert_contains!(
+        error.to_string(),
+        "the server requires a user's authorization"
+    );
     assert_matches!(oauth_error(&error), OAuthError::NoPrompt);
     assert!(server.requests_to("/register").is_empty());
 }

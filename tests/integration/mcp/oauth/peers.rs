@@ -20,8 +20,8 @@ impl AuthorizationPrompt for Browser {
                 .unwrap();
             let response = client.get(request.url).send().await.unwrap();
             let location = response.headers().get("location");
-            let location = location.ok_or(PromptError::Abandoned)?.to_str().unwrap();
-            Ok(AuthorizationResponse::from_redirect(location)?)
+            let redirect_uri = location.ok_or(PromptError::Abandoned)?.to_str().unwrap();
+            Ok(AuthorizationResponse::from_redirect(redirect_uri)?)
         })
     }
 }

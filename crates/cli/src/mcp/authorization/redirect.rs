@@ -27,8 +27,8 @@ const MAX_CONNECTIONS: usize = 64;
 pub(super) struct ExpectedRedirect<'a> {
     pub(super) path: &'a str,
     pub(super) state: &'a str,
-    /// The `state` values of earlier requests. A request with one of these values comes from a
-    /// browser that reloads an old redirect page, and is not a new response.
+    /// The `state` values of earlier authorization requests. A redirect with one of these values
+    /// comes from a browser that reloads an old redirect page, and is not the expected response.
     pub(super) past_states: &'a [String],
 }
 

@@ -30,8 +30,8 @@ impl DecisionClock {
         }
     }
 
-    /// Counts the following work of the approver toward the deadline of the call, for work that
-    /// waits for no person, such as reading a store.
+    /// Counts the work of the approver toward the deadline of the call until the returned value is
+    /// dropped. Intended for work that waits for no person, such as reading a store.
     pub fn count(&self) -> CountedWork {
         let _resumptions = self.all().map(PausableClock::resume).collect();
         CountedWork { _resumptions }

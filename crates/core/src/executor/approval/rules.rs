@@ -16,8 +16,8 @@ use crate::tool::ApprovalPolicy;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "an object")]
 pub struct ApprovalRules {
-    /// Policy for tools that neither `tools` nor `servers` names, and that have no policy of their
-    /// own.
+    /// Policy for tools that neither `tools` nor `servers` names, and for which
+    /// [`Tool::approval_policy`](crate::tool::Tool::approval_policy) returns `None`.
     pub default: ApprovalPolicy,
     /// Names of tools that need no approval under [`ApprovalPolicy::TrustedOnly`].
     pub trusted_tools: HashSet<String>,

@@ -30,8 +30,8 @@ pub struct CacheRule {
 /// cached.
 #[derive(Debug, Clone)]
 pub struct CacheConfig {
-    /// Rules by tool name. Within the `ttl`, such a tool must return the same result for the same
-    /// arguments, whatever else the tool can see of the caller.
+    /// Rules by tool name. Within the `ttl` of its rule, a tool must return the same result for all
+    /// calls with the same arguments whose callers share cached results ([`CacheScope`]).
     pub tools: ToolSettings<CacheRule>,
     /// Whether to honor the cache hints of MCP servers (`ttlMs` and `cacheScope`), for tools
     /// without a rule in `tools`. Default `true`.

@@ -12,7 +12,7 @@ use crate::tool::ToolOutput;
 /// Approximate size of a cache entry without its result, in bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
-/// Cached results by key. Removes the least recently used results first.
+/// Cached results by key. Evicts the least recently used results first.
 pub(super) struct CacheEntries {
     /// The keys are hashed with a random seed, because clients choose the arguments in the keys,
     /// and could otherwise choose keys with equal hashes.
@@ -62,8 +62,8 @@ impl CacheEntries {
         Some((Arc::clone(&entry.output), age))
     }
 
-    /// Stores a result, replacing the previous one, and removes other results if the cache is full.
-    /// A result larger than the whole cache is not stored.
+    /// Stores the result for a key, replacing an earlier result, and evicts other results if the
+    /// cache is full. A result larger than the whole cache is not stored.
     pub(super) fn put(
         &mut self,
         key: String,

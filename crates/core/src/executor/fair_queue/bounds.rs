@@ -17,8 +17,8 @@ pub(in crate::executor) struct QueueLimits {
     /// Maximum number of running calls of individual MCP servers, by label; overrides
     /// `max_per_server`.
     pub(in crate::executor) server_limits: HashMap<String, NonZeroUsize>,
-    /// Maximum number of running calls of individual tools, by name; other tools have their
-    /// source's limit.
+    /// Maximum number of running calls of individual tools, by name, in addition to the maximum of
+    /// the tool's source.
     pub(in crate::executor) tool_limits: ToolSettings<NonZeroUsize>,
     /// Maximum number of running calls of each account.
     pub(in crate::executor) max_per_account: usize,
@@ -65,7 +65,8 @@ impl QueueLimits {
     }
 
     /// Returns the configured maximum number of running calls of one tool, which applies in
-    /// addition to the maximum of the tool's source. `None` if the tool has no limit of its own.
+    /// addition to the maximum of the tool's source. `None` if no maximum is configured for the
+    /// tool.
     pub(super) fn max_of_tool(&self, tool: &ToolName) -> Option<usize> {
         self.tool_limits
             .get(tool.as_str())

@@ -13,8 +13,8 @@ struct SharedCounts {
     completion: Notify,
 }
 
-/// Shows that calls of earlier processes are still being counted. Calls of tools with a rate limit
-/// or a cooldown wait until this value is dropped.
+/// A guard that exists while calls of earlier processes are being counted. Calls of tools with a
+/// rate limit or a cooldown wait until the guard is dropped.
 #[derive(Debug)]
 pub struct PastCallCount(PastCallCounts);
 

@@ -100,8 +100,8 @@ impl Entry {
         let arguments = Value::Object(arguments.clone());
         let repaired_arguments = self.writer.redaction.arguments(&arguments);
         if repaired_arguments.contains(REDACTED) {
-            // The recorded original arguments are replaced, too: there, the redacted value is part
-            // of a text, in which no keys can be redacted.
+            // The recorded original arguments are replaced, too: in the original arguments, the
+            // redacted value is part of a text, in which no keys can be redacted.
             self.record.arguments.clone_from(&repaired_arguments);
         }
         self.record.repaired_arguments = Some(repaired_arguments);

@@ -124,9 +124,9 @@ impl Redaction {
         text
     }
 
-    /// Returns a value in the form for an approver. In members whose values are redacted, each
-    /// scalar is replaced by its type and length. Objects and arrays in such members stay, because
-    /// a tool uses their structure whatever the member is named.
+    /// Returns a value formatted for display to an approver. In members whose values are redacted,
+    /// each scalar is replaced by its type and length. Objects and arrays in such members stay,
+    /// because a tool uses their structure whatever the member is named.
     ///
     /// ```
     /// use pillion_core::executor::Redaction;

@@ -143,7 +143,7 @@ pub(super) fn parse_parts<'a>(
     Some(parts.into_iter().flatten().collect())
 }
 
-/// Returns the part of a block that is not text; `None` for any other block.
+/// Converts a content block that is not text to a part of the result; `None` for any other block.
 fn parse_part(block: &Value) -> Option<ResultPart<'_>> {
     match block.get("type")?.as_str()? {
         "image" => Media::read(block, "image", "data").map(ResultPart::Media),

@@ -50,8 +50,7 @@ impl GetStreamListener {
         let mut ready_receiver = self.ready_receiver.clone();
         async move {
             let ready_signal = ready_receiver.wait_for(|is_ready| *is_ready);
-            // The outcome is ignored: the caller continues in any case, also if the attempt has
-            // failed, or takes longer than the timeout.
+            // The outcome is ignored: the caller continues even if the attempt fails or times out.
             let _ = tokio::time::timeout(OPEN_TIMEOUT, ready_signal).await;
         }
     }

@@ -8,7 +8,8 @@ use crate::http::ResponseReader;
 
 const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Maximum size of a returned event ID, in bytes. Servers reject requests with larger headers.
+/// Maximum size of an event ID that is sent in `Last-Event-ID`, in bytes. Servers reject requests
+/// with larger headers.
 const MAX_EVENT_ID_BYTES: usize = 4 * 1024;
 
 /// The default reconnection time, used if the server has not requested one.

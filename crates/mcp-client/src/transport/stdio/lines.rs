@@ -13,8 +13,8 @@ const IDLE_BUFFER_BYTES: usize = 64 * 1024;
 pub(super) enum OutputLine {
     /// A line without its line break.
     Whole(Bytes),
-    /// A line longer than the limit. The text was discarded; the ID was kept if the line was a
-    /// response.
+    /// A line longer than the maximum line length. The text was discarded, except for the ID if the
+    /// line is a response.
     TooLong(Option<RpcRequestId>),
 }
 
@@ -25,7 +25,8 @@ pub(super) struct LineReader<R> {
     /// Length of the part of the buffer that is known to have no line break.
     searched_bytes: usize,
     max_line_bytes: usize,
-    /// The ID found so far in a line that is too long, while the rest of the line is discarded.
+    /// Scans a line that is too long for the ID of a response, while the line is discarded; `None`
+    /// if no line is being discarded.
     skipped_line_scan: Option<ResponseIdScan>,
 }
 

@@ -120,10 +120,11 @@ fn isolate(command: &mut Command, group_id: i32) -> &mut Command {
     reset_inherited_state(command, Some(signal))
 }
 
-/// Prevents a process from inheriting two properties of the client. Blocked signals are unblocked:
-/// in PHP, the client's threads block all signals, and a server does not work without SIGTERM or
-/// SIGCHLD. File descriptors without close-on-exec are closed: otherwise, the connection of a
-/// browser to PHP would stay open while the server runs.
+/// Resets what a process inherits from the client, and sets the signal that the process gets when
+/// its parent thread ends. Blocked signals are unblocked: in PHP, the client's threads block all
+/// signals, and a server does not work without SIGTERM or SIGCHLD. File descriptors without
+/// close-on-exec are closed: otherwise, the connection of a browser to PHP would stay open while
+/// the server runs.
 fn reset_inherited_state(
     command: &mut Command,
     parent_death_signal: Option<rustix::process::Signal>,
@@ -138,7 +139,7 @@ fn reset_inherited_state(
         unsafe_code,
         reason = "std has no other way to run something between fork and exec"
     )]
-    // SAFETY: the child only makes four system calls, without allocations or locks.
+    // SAFETY: the child only makes system calls, without allocations or locks.
     unsafe {
         command.pre_exec(prepare)
     }

@@ -55,8 +55,8 @@ impl StreamedOutput {
         true
     }
 
-    /// Returns the items by their `output_index`, or in the order of their events if an item has no
-    /// `output_index`. If no item is a message, the streamed texts become messages.
+    /// Returns the items, ordered by `output_index` if all items have one, otherwise in the order
+    /// of their events. If no item is a message, the streamed texts become messages.
     pub(super) fn into_items(mut self) -> Vec<Value> {
         if !self.items.iter().any(|(_, item)| item["type"] == "message") {
             for (key, text) in self.texts {

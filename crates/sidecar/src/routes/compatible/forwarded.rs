@@ -81,7 +81,7 @@ pub(in crate::routes) fn forwarded_parameters(
 /// providers do not get the request's fields; for these models, all other fields are ignored.
 ///
 /// # Errors
-/// [`RequestError`] names the first such field.
+/// [`RequestError`] names the first unsupported field.
 pub(in crate::routes) fn check_unforwarded(fields: &Map<String, Value>) -> Result<()> {
     let rejected_field = REJECTED_FIELDS
         .iter()

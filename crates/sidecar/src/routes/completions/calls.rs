@@ -96,7 +96,7 @@ fn unstreamed_fields(call: Value) -> Option<Value> {
     has_unstreamed_fields.then_some(Value::Object(piece))
 }
 
-/// Returns whether the arguments have no content so far.
+/// Returns whether partially received arguments contain no argument yet: nothing, `{` or `{}`.
 fn has_no_arguments(arguments: &str) -> bool {
     let mut characters = arguments.chars().filter(|c| !c.is_whitespace());
     matches!(

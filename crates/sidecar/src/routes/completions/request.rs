@@ -158,9 +158,8 @@ impl Completion {
     }
 }
 
-/// Returns whether a tool choice selects among the tools of the request. Such a choice is a word
-/// such as `auto`, or has the type `allowed_tools` and lists tools of the request, which only some
-/// providers support.
+/// Returns whether a tool choice selects among the tools of the request: a string such as `auto`,
+/// or an object of the type `allowed_tools`, which only some providers support.
 fn selects_client_tools(choice: &Value) -> bool {
     choice.is_string() || choice["type"] == "allowed_tools"
 }

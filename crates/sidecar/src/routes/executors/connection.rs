@@ -33,9 +33,9 @@ impl PhpExecutor {
         let (mut lines, writer) = rpc_connection::split(stream, self.max_message_bytes);
         let php = Arc::new(PhpProcess::default());
         let mut executions = Executions::new(self.max_message_bytes);
-        // A response that waits for room in the outbox. No message is read until the response is
-        // queued, so a process that sends requests and reads no responses fills only its own
-        // buffers.
+        // A response that waits for room in the outbox. No further message is read until the
+        // response is queued, so a process that sends requests and reads no responses fills only
+        // its own buffers.
         let mut reply = None;
         let mut write_future = std::pin::pin!(write_outbox(writer, php.outbox()));
         let mut shutdown = std::pin::pin!(shutdown);
@@ -55,8 +55,8 @@ impl PhpExecutor {
                     if let Err(id) = execution_end {
                         tracing::error!(execution = id, "An execution of a PHP process panicked");
                         let error = "The execution failed unexpectedly: see the sidecar's log";
-                        // The message is queued even if the outbox is full, because at most one
-                        // such message is queued for each admitted execution.
+                        // The message is queued even if the outbox is full, because each admitted
+                        // execution causes at most one error response.
                         php.send_now(rpc_connection::error_response(&json!(id), rpc_connection::INTERNAL_ERROR, error));
                     }
                     Ok(())
@@ -93,7 +93,7 @@ impl PhpExecutor {
         }
     }
 
-    /// Handles a message. Returns the reply if one must be sent at once.
+    /// Handles a message of the PHP process. Returns the response if one must be sent at once.
     async fn handle(
         &self,
         php: &Arc<PhpProcess>,
@@ -161,7 +161,7 @@ impl PhpExecutor {
     }
 }
 
-/// Sends the lines of the outbox until the outbox is closed and empty, or the connection breaks.
+/// Sends the lines of the outbox until the outbox is closed and empty, or a write fails.
 async fn write_outbox<S>(mut writer: LineWriter<S>, outbox: &Outbox<String>) -> ConnectionEnd
 where
     S: AsyncRead + AsyncWrite,

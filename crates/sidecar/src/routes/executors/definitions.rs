@@ -54,8 +54,8 @@ pub(super) enum DefinitionsError {
 }
 
 impl PhpExecutor {
-    /// Applies changes of the PHP registry. After an error, some of the changes are applied; the
-    /// PHP process sends all changes again.
+    /// Applies changes to the PHP registry. After an error, some of the changes may have been
+    /// applied; the PHP process sends all changes again.
     pub(super) async fn apply(&self, changes: Definitions) -> Result<(), DefinitionsError> {
         let registry = self.executor.registry();
         self.count_bytes(&changes)?;
@@ -98,7 +98,7 @@ impl PhpExecutor {
         Ok(())
     }
 
-    /// Checks and records the sizes of the definitions, as they are after these changes.
+    /// Checks and records the sizes that the definitions have after `changes`.
     fn count_bytes(&self, changes: &Definitions) -> Result<(), DefinitionsError> {
         let mut stored_sizes = self.definition_bytes.lock();
         let mut sizes = stored_sizes.clone();

@@ -97,9 +97,9 @@ impl JobPeer for Execution {
         Ok(response.and_then(|response| response.into_output().transpose()))
     }
 
-    /// Sends a notification without waiting for room in the outbox. The outbox stays bounded,
-    /// because each call has two notifications, which are no larger than the call's part of the
-    /// request, whose size is limited.
+    /// Sends a notification without waiting for room in the outbox. The outbox stays bounded: each
+    /// call sends two notifications, neither larger than the call's part of the request, and the
+    /// size of a request is limited.
     fn notify(&self, notification: CallNotification) {
         let mut params = json!({
             "execution": self.id,

@@ -33,12 +33,12 @@ pub(super) enum ExecutionRejection {
 pub(super) struct ExecutionSize {
     /// The number of calls.
     pub(super) calls: usize,
-    /// The bytes of the message, and of the context for each call.
+    /// The size of the message plus one copy of the context per call, in bytes.
     pub(super) bytes: usize,
 }
 
-/// The executions of a connection that have not ended, limited in number and size. Dropping this
-/// value cancels them.
+/// The executions of a connection that have not ended, limited in number and size. Dropping
+/// `Executions` cancels the executions.
 #[derive(Debug)]
 pub(super) struct Executions {
     tasks: JoinSet<()>,
@@ -105,9 +105,9 @@ impl Executions {
         }
     }
 
-    /// Waits for the end of any execution, and removes it. Returns `Err` with the ID of an
-    /// execution that panicked, because its request then has no response. Resolves to `None` if no
-    /// execution runs. Cancel-safe.
+    /// Waits for the end of any execution, and removes the execution. Returns `Err` with the ID of
+    /// an execution that panicked, because its request then has no response. Resolves to `None` if
+    /// no execution runs. Cancel-safe.
     pub(super) async fn join_next(&mut self) -> Option<Result<(), u64>> {
         let join_outcome = self.tasks.join_next_with_id().await?;
         let task_id = match &join_outcome {

@@ -38,7 +38,7 @@ pub(super) struct ExecuteParams {
     pub(super) nested: bool,
     pub(super) user: Option<String>,
     pub(super) channel: Option<String>,
-    /// Ids of approvals that the calls may use.
+    /// The IDs of approvals that the calls may use.
     #[serde(default)]
     pub(super) approved: HashSet<String>,
     /// Arguments with which approved calls run instead of their own, by the ID of the approval.
@@ -49,8 +49,7 @@ pub(super) struct ExecuteParams {
     /// The headers for calls of the sidecar's own tools, as in a request to the REST API.
     #[serde(default)]
     pub(super) headers: HashMap<String, String>,
-    /// The reason why the context has no valid headers. Calls of the sidecar's own tools fail with
-    /// this result.
+    /// The failed result of calls of the sidecar's own tools, if the context has no valid headers.
     pub(super) header_failure: Option<ToolResult>,
     #[serde(default)]
     pub(super) callbacks: Callbacks,
@@ -75,7 +74,7 @@ pub(super) struct PhpCall {
     pub(super) in_php: bool,
 }
 
-/// The callables of the executor that the PHP process has set.
+/// Which callables of the executor the PHP process has set.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct Callbacks {
     #[serde(default)]
@@ -84,7 +83,7 @@ pub(super) struct Callbacks {
     pub(super) before: bool,
 }
 
-/// Changes of a PHP registry.
+/// Changes to a PHP registry.
 #[derive(Deserialize)]
 pub(super) struct Definitions {
     /// Names of removed tools.

@@ -11,11 +11,11 @@ use crate::outbox::Outbox;
 use pillion_gateway::rpc_connection;
 
 /// Maximum size of the unsent messages to the PHP process, in bytes. Above this size, the sidecar
-/// queues no further results and requests, and reads no further messages that need a reply.
+/// queues no further results and requests, and reads no further messages that require a response.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
-/// Maximum number of requests to which the PHP process has not responded. The number of running
-/// calls does not limit these requests, because the callers may have given up.
+/// Maximum number of requests to which the PHP process has not responded. A limit on running calls
+/// is not enough, because a request stays pending after its caller has stopped waiting.
 const MAX_UNANSWERED_REQUESTS: usize = 1_000;
 
 /// The PHP process at the other end of a connection.
@@ -36,7 +36,7 @@ struct PendingRequest {
     _busy_guard: BusyGuard,
 }
 
-/// Counts one request as keeping the PHP process busy until this value is dropped.
+/// Counts one request to which the PHP process has not responded, until the guard is dropped.
 pub(super) struct BusyGuard(Arc<watch::Sender<usize>>);
 
 impl BusyGuard {
@@ -68,11 +68,11 @@ impl PhpProcess {
     }
 
     /// Sends a request as soon as there is room. The receiver fails if the connection ends before
-    /// the response. If the caller gives up, the request stays pending until the PHP process
+    /// the response. If the caller stops waiting, the request stays pending until the PHP process
     /// responds, because PHP code cannot be interrupted.
     ///
     /// # Errors
-    /// `unavailable` if the PHP process has left too many requests unanswered.
+    /// `unavailable` if too many requests to the PHP process are pending.
     pub(super) async fn request(
         &self,
         method: &str,
@@ -106,7 +106,8 @@ impl PhpProcess {
         Ok(receiver)
     }
 
-    /// Delivers a response to the request with this ID. Returns whether there was such a request.
+    /// Delivers a response to the request with this ID. Returns whether a request with this ID was
+    /// pending.
     pub(super) fn deliver_response(
         &self,
         id: u64,
@@ -115,14 +116,15 @@ impl PhpProcess {
         let pending_request = self.requests.lock().requests_by_id.remove(&id);
         let is_known = pending_request.is_some();
         if let Some(request) = pending_request {
-            // A send error is ignored: the receiver no longer exists if the caller has given up.
+            // A send error is ignored: the receiver no longer exists if the caller has stopped
+            // waiting.
             drop(request.response_sender.send(response));
         }
         is_known
     }
 
     /// Sends a line as soon as there is room. After the end of the connection, the line is never
-    /// read.
+    /// sent.
     pub(super) async fn send(&self, line: String) {
         self.outbox.send(line, || ()).await;
     }

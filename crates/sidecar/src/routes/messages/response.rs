@@ -35,7 +35,7 @@ pub(super) fn empty_message(id: &str, model: &str) -> Value {
     })
 }
 
-/// Returns a call that the client must run.
+/// Returns the `tool_use` block of a call that the client must run.
 pub(super) fn format_call(call: &ToolCall) -> Value {
     json!({
         "type": "tool_use",

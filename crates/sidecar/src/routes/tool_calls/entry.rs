@@ -7,7 +7,7 @@ use super::ServerIds;
 use crate::routes::page::stored_json;
 use pillion_gateway::timestamp::format_timestamp;
 
-/// Converts a recorded call to its form in the API.
+/// Converts a recorded call to its representation in the REST API.
 pub(super) fn from_record(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
     ToolCallEntry {
         id: call.id.to_string(),
@@ -38,7 +38,7 @@ pub(super) fn from_record(call: ToolCallRecord, servers: &ServerIds) -> ToolCall
     }
 }
 
-/// Converts a tool's statistics to their form in the API.
+/// Converts a tool's statistics to their representation in the REST API.
 pub(super) fn from_statistics(tool: ToolStatistics, servers: &ServerIds) -> ToolUsage {
     ToolUsage {
         success_rate: tool.success_rate(),

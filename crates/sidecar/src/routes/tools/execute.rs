@@ -42,7 +42,7 @@ use pillion_gateway::visibility::Visibility;
 use pillion_gateway::{MissingTool, NameScope};
 
 /// Minimum length of a result's text, in bytes, for which `data` is searched for the same text, so
-/// that both share memory.
+/// that the two occurrences share memory.
 const MIN_SHARED_TEXT_BYTES: usize = 64 * 1024;
 
 /// Call a tool.
@@ -214,7 +214,7 @@ impl CallsFormat {
 
 /// The response to a request.
 pub(super) enum CallsResponse {
-    /// The response of a request that ran now.
+    /// The response to a request whose calls have just run.
     New(Arc<BatchResponse>),
     /// The request has already run with the same idempotency key; its stored response, as JSON.
     Replayed(String),
@@ -259,13 +259,13 @@ pub(super) struct RequestOutcome {
     /// Whether a repeated request must get this response, because a tool was started or a call
     /// succeeded.
     pub(super) is_final: bool,
-    /// The deadline for the response.
+    /// The deadline for returning the response to the client.
     pub(super) response_deadline: Instant,
 }
 
-/// Runs a batch after a wait of `wait_time`, which counts toward the deadlines of its calls.
-/// `records` are the call log IDs of the calls, in order; the call log chooses an ID for each call
-/// without one.
+/// Runs a batch that has already waited for `wait_time`; the wait counts toward the deadlines of
+/// the batch's calls. `records` are the call log IDs, in the order of the calls; the call log
+/// generates an ID for each call without one.
 pub(super) async fn run_calls(
     app: &App,
     batch: BatchRequest,
@@ -435,7 +435,7 @@ pub(super) fn missing_tool_failure(
 }
 
 /// Serializes the response as JSON. `text` usually repeats a part of `data`. In a large response,
-/// both share memory while the client reads the response.
+/// the two occurrences share memory while the client reads the response.
 fn serialize_response(response: ExecuteResponse) -> Response {
     match response {
         ExecuteResponse::Executed(execution)

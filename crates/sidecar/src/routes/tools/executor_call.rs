@@ -36,8 +36,8 @@ pub(in crate::routes) struct ExecutorCall {
 }
 
 impl ExecutorCall {
-    /// Runs the call as `POST /api/v1/tools/execute/{tool_name}` would run a call of this process:
-    /// with the same user, limits, idempotency, log line, metrics, trace and errors.
+    /// Runs the call as `POST /api/v1/tools/execute/{tool_name}` would run a call of the process
+    /// `peer`: with the same user, limits, idempotency, log line, metrics, trace and errors.
     pub(in crate::routes) async fn run(self, app: &App) -> Result<ToolOutput, ToolFailure> {
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = Method::POST;

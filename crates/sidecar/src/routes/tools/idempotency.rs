@@ -264,8 +264,8 @@ fn interrupted_call_response(call: BatchCall, call_id: Option<CallId>) -> Execut
     executed_response(result)
 }
 
-/// Returns what is stored in place of a response that may not be stored: the outcome of its calls,
-/// with their call log IDs from `records`.
+/// Returns the replacement that is stored if the response would exceed the principal's limit
+/// `http.idempotency_max_bytes`: the outcome of each call, with the call log ID from `records`.
 fn unstored_response(
     response: &BatchResponse,
     records: impl Iterator<Item = CallId>,
@@ -277,7 +277,8 @@ fn unstored_response(
     }))
 }
 
-/// Returns what is stored in place of a call's response that may not be stored.
+/// Returns the replacement that is stored for the response of one call, without the output of the
+/// tool.
 fn unstored_call_response(response: &ExecuteResponse, record: CallId) -> ExecuteResponse {
     let ExecuteResponse::Executed(execution) = response else {
         return response.clone();

@@ -210,8 +210,8 @@ pub(in crate::routes) fn schema_fault(tool: &RegisteredTool) -> Option<InvalidTo
     })
 }
 
-/// Converts a tool to its form in the API, with warnings about hidden text in the definition of a
-/// server's tool.
+/// Converts a tool to its representation in the REST API, with warnings about hidden text in the
+/// definition of a server's tool.
 fn with_warnings(
     app: &App,
     tool: &RegisteredTool,
@@ -224,7 +224,7 @@ fn with_warnings(
     }
 }
 
-/// Converts a tool to its form in the API.
+/// Converts a tool to its representation in the REST API.
 pub(in crate::routes) fn summarize_tool(app: &App, tool: &RegisteredTool) -> ToolSummary {
     let definition = tool.definition();
     let name = definition.name().to_string();

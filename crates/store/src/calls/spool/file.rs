@@ -16,8 +16,8 @@ const NAME_INFIX: &str = ".calls-";
 /// number.
 const DAMAGED_INFIX: &str = ".damaged-calls-";
 
-/// A spool file of call records beside the database. This value holds a lock on the file, so that
-/// an unlocked file shows that its process has ended.
+/// A spool file of call records beside the database. The `SpoolFile` holds a lock on the file, so
+/// that an unlocked file shows that its process has ended.
 #[derive(Debug)]
 pub(super) struct SpoolFile {
     file: File,

@@ -115,7 +115,8 @@ fn is_intact(line: &[u8]) -> bool {
     checksum_text.and_then(|text| text.parse().ok()) == Some(hasher.finalize())
 }
 
-/// Returns whether a line is complete, whatever the line contains.
+/// Returns whether a line is complete: whether the line ends with a checksum and a closing brace.
+/// The checksum may be wrong.
 pub(super) fn is_complete(line: &[u8]) -> bool {
     line.ends_with(b"}") && find_checksum(line).is_some()
 }

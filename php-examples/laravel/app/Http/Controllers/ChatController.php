@@ -66,7 +66,7 @@ class ChatController
         $chat = VisitorsChat::find(self::visitorId());
         $approval = Pillion::approvals()->find($id);
         if ($approval === null && $chat?->isWaitingFor($id)) {
-            // If the approval has expired, the call is denied.
+            // The approval has expired, so the resumed chat denies the call.
             return self::stream($chat, null, $lock);
         }
         // The call must belong to the visitor's own chat, because visitors must not approve or deny

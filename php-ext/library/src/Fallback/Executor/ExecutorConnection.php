@@ -191,8 +191,8 @@ final class ExecutorConnection
         $message = Connection::decode($line);
         if (is_array($message)) {
             // Only the arguments and the result of a message can contain member names that are
-            // invalid in a PHP object. They are removed, so that the rest of the message can become
-            // an object.
+            // invalid in a PHP object. The arguments and the result are removed, so that the rest
+            // of the message can become an object.
             $params = array_diff_key((array) ($message['params'] ?? []), ['arguments' => null, 'result' => null]);
             $message = (object) (['params' => (object) ($params + ['hasInvalidNames' => true])] + $message);
         }

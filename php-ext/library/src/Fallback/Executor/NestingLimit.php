@@ -30,8 +30,8 @@ final class NestingLimit
      *
      * @template T
      *
-     * @param \Closure(bool): T $run receives true if the code that calls this method runs inside
-     *     another callable
+     * @param \Closure(bool): T $run receives true if this call of the method is nested in another
+     *     call of the method
      * @param \Closure(ToolFailure): T $onLimit
      *
      * @return T

@@ -53,7 +53,8 @@ final class CurlExchange
 
     /**
      * Returns the curl options that send the body with a read function, which curl cannot rewind.
-     * curl would send a string body a second time if the connection broke before the response.
+     * curl would send a string body a second time if the connection closed before the response
+     * arrived.
      *
      * @return array<int, mixed>
      */

@@ -48,7 +48,7 @@ final class Capabilities
         return new self($readFlag('function_calling'), $readFlag('mcp'), self::parseNames('tools.enabled_tools', $tools->enabled_tools ?? null));
     }
 
-    /** Returns the reason why the model may not see a tool; null if the model may see it. */
+    /** Returns the reason why the model must not see a tool; null if the model is allowed to see the tool. */
     public function hiddenReason(string $name, ?ToolOrigin $origin): ?string
     {
         return match (true) {

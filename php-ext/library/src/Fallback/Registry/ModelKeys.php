@@ -31,8 +31,8 @@ final class ModelKeys
     private const MAX_CACHED_KEYS = 100;
 
     /**
-     * @var array<int, array<string, true>> the keys that resemble no known key, by the number of known keys; cached,
-     *     because comparing keys takes time
+     * @var array<int, array<string, true>> the keys that resemble no known key, indexed by the number of known keys;
+     *     cached, because the comparison of keys is slow
      */
     private static array $unrelatedKeys = [];
 

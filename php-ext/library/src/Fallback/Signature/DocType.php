@@ -104,7 +104,7 @@ final class DocType
         return self::combine($schemas);
     }
 
-    /** @return ?array<string, mixed> schema of `T`, `?T`, `T[]` */
+    /** @return ?array<string, mixed> the schema of a type `T`, `?T` or `T[]`; null if unsupported */
     private function parseSuffixedType(): ?array
     {
         $isNullable = $this->take('?');
@@ -169,7 +169,7 @@ final class DocType
         return $isInteger ? ['type' => 'integer', 'enum' => [(int) $word]] : null;
     }
 
-    /** @return ?array<string, mixed> the rest of `int<1, max>` */
+    /** @return ?array<string, mixed> the schema of a type such as `int<1, max>`, from the text after `int<` */
     private function parseRange(): ?array
     {
         $schema = ['type' => 'integer'];
@@ -233,7 +233,7 @@ final class DocType
             : ['type' => 'array', 'items' => $valueSchema] + $listBounds;
     }
 
-    /** @return ?array<string, mixed> the rest of `array{a: int, b?: string, ...}` */
+    /** @return ?array<string, mixed> the schema of a shape such as `array{a: int, b?: int}`, from the text after `{` */
     private function parseShape(): ?array
     {
         $properties = $requiredKeys = [];
