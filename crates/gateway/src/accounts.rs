@@ -43,7 +43,7 @@ pub const REQUEST_VALUE_LIMITS: AccountLimits = AccountLimits {
 /// A number of requests and their memory, as charged to an account or as a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The number of requests.
+    /// The number of requests that are charged.
     pub count: usize,
     /// The memory of the requests, in bytes.
     pub bytes: u64,

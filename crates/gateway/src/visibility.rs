@@ -39,7 +39,8 @@ impl Visibility {
         self
     }
 
-    /// Returns the only user whose data may be seen, if restricted.
+    /// Returns the only user whose data the caller may see, or `None` if the caller may see the
+    /// data of all users.
     pub fn only_user(&self) -> Option<&str> {
         self.only_user.as_deref()
     }

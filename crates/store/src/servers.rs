@@ -156,7 +156,7 @@ fn read_server(row: &Row) -> Result<ServerRecord> {
     })
 }
 
-/// Returns the name of the server with this ID, by which call records refer to the server.
+/// Returns the name of the server with this ID. Call records refer to a server by its name.
 async fn read_server_name(transaction: &mut Transaction, id: &str) -> Result<Option<String>> {
     let sql = "SELECT name FROM servers WHERE id = $1";
     let rows = transaction.read(sql, vec![id.into()]).await?;

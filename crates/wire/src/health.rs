@@ -8,6 +8,7 @@ pub struct Health {
     pub status: String,
     /// The sidecar's version, such as `0.1.0`.
     pub version: String,
-    /// The number of registered tools. Tools of MCP servers are included once they were discovered.
+    /// The number of registered tools. The tools of an MCP server are included once Pillion has
+    /// discovered them.
     pub tools: usize,
 }

@@ -37,7 +37,8 @@ pub(super) struct KnownTool {
     /// The schema of the structured content in the tool's results; `None` if the tool declares no
     /// schema.
     pub(super) output_schema: Option<Arc<OutputSchema>>,
-    /// Whether the tool's annotations say that repeating a call is harmless.
+    /// Whether the tool's annotations mark a call as safe to repeat (`idempotentHint` or
+    /// `readOnlyHint`).
     pub(super) is_repeatable: bool,
 }
 

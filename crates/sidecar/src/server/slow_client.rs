@@ -342,7 +342,7 @@ mod tests {
             at += Duration::from_secs(1);
             assert!(waiting.check(unread_count(1_000_000 - steps * 128 * 1024, false), at));
         }
-        // With exact numbers, a single byte shows that the client has read.
+        // If the system reports exact sizes, a single byte shows that the client has read data.
         let times = |waiting: &WaitingWrite| waiting.deadlines(Duration::from_secs(30));
         assert!(!waiting.check(unread_count(500_000, true), at));
         assert!(waiting.check(unread_count(499_999, true), at + Duration::from_secs(1)));

@@ -80,7 +80,8 @@ impl StreamedCalls {
         call.name.push_str(name.as_deref().unwrap_or_default());
         call.add_arguments(&call_delta.arguments);
         call.other_members.extend(call_delta.other_members);
-        // Listeners cannot take back a placeholder, so a possible placeholder is not reported yet.
+        // A reported delta cannot be retracted, so arguments that may be only the provider's
+        // placeholder are not reported yet.
         let is_withheld = call.is_placeholder();
         self.has_withheld_arguments |= is_withheld;
         let arguments = if is_withheld {

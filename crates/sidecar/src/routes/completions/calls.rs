@@ -25,8 +25,8 @@ struct FirstCall {
 }
 
 impl CallPieces {
-    /// Returns the piece to send to the client for a part of a call that the provider has sent, if
-    /// any.
+    /// Returns the chunk to send to the client for a delta of a call from the provider, or `None`
+    /// if nothing is to be sent.
     pub(super) fn next_piece(
         &mut self,
         index: usize,
