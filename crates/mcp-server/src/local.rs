@@ -83,11 +83,11 @@ pub(super) async fn read(
 /// Returns the `CompleteResult` for a parameter of a pack's template. The result is always empty.
 pub(super) fn complete(caller: &Caller, uri: &str) -> Option<Result<Box<RawValue>, RpcError>> {
     let packs = find_visible_packs(caller);
-    let is_template = packs
-        .templates()
-        .iter()
-        .any(|entry| entry.uri_template == uri);
-    let is_local = packs.provider_of(uri).is_some() || is_template;
+    let is_template = || {
+        let templates = packs.templates();
+        templates.iter().any(|entry| entry.uri_template == uri)
+    };
+    let is_local = packs.provider_of(uri).is_some() || is_template();
     is_local.then(|| raw(&json!({"completion": {"values": [], "hasMore": false}})))
 }
 

@@ -121,7 +121,7 @@ impl ClientConnection {
         let open_dialect = self
             .current_session
             .read()
-            .clone()
+            .as_ref()
             .map(|open_session| open_session.dialect);
         let dialect = open_dialect.or_else(|| ServerDialect::find_cached(&self.config));
         dialect.map(|dialect| dialect.transport)

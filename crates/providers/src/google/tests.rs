@@ -59,7 +59,7 @@ fn h5_results_are_in_the_order_of_their_calls() {
         result("2", "sun"),
         result("1", "rain"),
         {"role": "user", "content": "Again"},
-        // The same IDs occur again, in two messages.
+        // The IDs of the first two calls occur again, in two further messages.
         calls(&[call("2", "Oslo")]),
         calls(&[call("1", "Rome")]),
         result("1", "hail"),
