@@ -9,9 +9,11 @@ use crate::exception;
 use crate::json::to_value_as;
 use crate::zend::{Failure, MethodCall, Result};
 
-/// Reads the optional context argument of a method: `user` and `channel` specify the caller,
-/// `approved` and `denied` contain approval IDs (`approved` may also contain changed arguments),
-/// and all other keys are values for the tools.
+/// Reads the optional context argument of a method.
+///
+/// - `user` and `channel` specify the caller.
+/// - `approved` and `denied` contain approval IDs. `approved` may also contain changed arguments.
+/// - All other keys are values for the tools.
 ///
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException` that names the invalid key.

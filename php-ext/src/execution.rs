@@ -90,8 +90,8 @@ pub fn execute(
             call,
         })
         .collect();
-    // A nested execution gets its own permits, because the PHP tool that started it holds a permit
-    // until the nested calls have finished.
+    // A nested execution gets separate concurrency permits. With shared permits, it could wait
+    // forever for the permit of the PHP tool that started it.
     let call_executor = if is_nested() {
         executor.with_separate_permits()
     } else {

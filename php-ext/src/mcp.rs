@@ -28,6 +28,6 @@ pub use link::{ProgressReceiver, ServerLink, decode_message, read_arguments};
 pub use request_handlers::describe_type;
 pub use require_approval::RequireApproval;
 pub use router::CallHandle;
-pub use server::{Server, without_value};
+pub use server::{Server, redact_message};
 pub use server_job::ServerJob;
 pub use waiting_client::WaitingClient;

@@ -82,10 +82,11 @@ impl RegisteredMcpServer {
         Ok(tools)
     }
 
-    /// Connects the tools to their server. Must be called before the tools run. With a client, the
-    /// tools use the client's current connection, so that the client's callbacks can handle the
-    /// server's requests; without a client, the tools use a connection of this process. In a forked
-    /// child, the connection of the parent process is leaked instead of dropped.
+    /// Connects the tools to their server. Must be called before the tools run.
+    ///
+    /// With a client, the tools use the client's current connection, so that the client's callbacks
+    /// can handle the server's requests. Without a client, the tools use a connection of this
+    /// process. A forked child leaks the connection of its parent instead of dropping it.
     ///
     /// # Errors
     /// A failure if the process cannot create a runtime, and an exception of the client's token

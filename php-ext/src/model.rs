@@ -22,10 +22,12 @@ pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabil
 
 /// Returns the tool capabilities of a model.
 ///
-/// A model is an array: a model configuration with the key `tools`, or the value of this key
-/// (`function_calling`, `mcp`, `enabled_tools`). Or a model is an object with the method
-/// `getTools()`, such as HAWKI's `AiModel`, or with public properties that have the names of the
-/// array's keys.
+/// A model is one of these values:
+///
+/// - an array with the key `tools` (a model configuration)
+/// - the value of `tools`: an array with the keys `function_calling`, `mcp` and `enabled_tools`
+/// - an object with the method `getTools()`, such as HAWKI's `AiModel`
+/// - an object with public properties that are named like the keys of one of these arrays
 ///
 /// # Errors
 /// An `InvalidInputException` that names the key with the invalid value.

@@ -100,10 +100,11 @@ pub fn is_running() -> bool {
     PROCESS_STATE.peek(|_| ()).is_some()
 }
 
-/// Ends the runtime at module shutdown, without waiting for running work. Before that,
-/// `close_connections` may drive the engine. A forked child closes no connections, because they
-/// belong to its parent. A process that a signal handler ends while work is running closes no
-/// connections either.
+/// Ends the runtime at module shutdown, without waiting for running work. Calls `close_connections`
+/// first, which may drive the engine.
+///
+/// Closes no connections in two cases: in a forked child, whose parent owns the connections, and if
+/// a signal handler that interrupted the runtime ends the process.
 pub fn shut_down(close_connections: impl FnOnce(&Arc<Engine>)) {
     if Engine::is_driven_here() {
         return;

@@ -71,8 +71,8 @@ pub fn max_response_bytes() -> Option<u64> {
     read_setting(c"pillion.max_response_bytes", parse_bytes).filter(|bytes| *bytes > 0)
 }
 
-/// Returns `pillion.max_sessions`: the number of MCP sessions that a process keeps for later
-/// requests.
+/// Returns `pillion.max_sessions`: the maximum number of MCP sessions that a process keeps for
+/// later requests.
 pub fn max_sessions() -> usize {
     read_setting(c"pillion.max_sessions", parse_sessions).unwrap_or(64)
 }

@@ -55,9 +55,12 @@ impl Signature {
     }
 }
 
-/// Converts the arguments of a call to parameters: in the order of the parameters, without unknown
-/// arguments, with enum cases in place of their values, and with whole numbers as integers (JSON
-/// Schema treats `5.0` as an integer). `binding` comes from [`Signature::binding_value`].
+/// Converts the arguments of a call to the parameters of PHP code, in the order of the parameters.
+/// `binding` is a result of [`Signature::binding_value`].
+///
+/// - Unknown arguments are omitted.
+/// - The value of an enum becomes the enum case.
+/// - A whole number becomes an integer, because JSON Schema treats `5.0` as an integer.
 ///
 /// # Errors
 /// An `InvalidInputException` that names an argument which does not fit into a PHP integer. An

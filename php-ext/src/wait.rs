@@ -195,8 +195,8 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
         self.state.get().is_some()
     }
 
-    /// Ends the work, and waits until the work has ended. Pending jobs are dropped. Does nothing in
-    /// a forked child.
+    /// Ends the work, and waits until the work has ended. Pending jobs are dropped. In a forked
+    /// child, does nothing, because the work runs only in the parent.
     pub fn stop(&self) {
         if let Some(state) = self.state.get() {
             state.unattended_guard.replace(None);
@@ -204,7 +204,7 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
         }
     }
 
-    /// Marks the work as unattended, because PHP continues with other code.
+    /// Lets the background thread drive the runtime while PHP runs other code.
     fn mark_unattended(&self) {
         if let Some(state) = self.state.get() {
             state

@@ -78,7 +78,8 @@ fn d8_d9_d10_d11_the_tools_answer_over_rest_and_mcp() {
     let characters = json!({"ok": true, "data": {"characters": ["Aria"]}});
     assert_eq!(call("list_characters", json!({})), characters);
     let unknown = call("compute_check", json!({"ability": "LCK", "score": 10}));
-    let error = json!({"code": "invalid_input", "message": "unknown ability"});
+    let message = "'ability' must be STR, DEX, CON, INT, WIS or CHA";
+    let error = json!({"code": "invalid_input", "message": message});
     assert_eq!(unknown, json!({"ok": false, "error": error}));
     let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
     let rejected = call("orchestrate_action", action);

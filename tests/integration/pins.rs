@@ -327,7 +327,7 @@ fn fill_the_pins(rules: &str) {
     assert!((30..45).contains(&pinned), "{pinned}");
     assert_contains!(
         daemon.log(),
-        "An MCP server has reached the maximum number of pins"
+        "An MCP server has reached the maximum number or size of pins"
     );
     assert!(!daemon.offers("far_tool_2_14"));
 }

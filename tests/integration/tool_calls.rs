@@ -119,7 +119,10 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     assert!(recorded.len() > 5, "{recorded:?}");
     assert_eq!(rejected.error_code.as_deref(), Some("unavailable"));
     let error = rejected.error.unwrap();
-    assert_eq!(error, "The call log cannot be written");
+    assert_eq!(
+        error,
+        "Tool 'calculator' has not run: the call log cannot be written"
+    );
     assert!(client.fetch(route::STATUS).unwrap().store_error.is_some());
     let ready = directory.path().join("s.sock").get("/readyz").json();
     assert!(ready["store_error"].is_string(), "{ready}");

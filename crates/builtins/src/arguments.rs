@@ -30,7 +30,7 @@ pub(crate) fn result_count(argument: Option<&Value>, default_count: u8, max_coun
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "clamped, and a cast keeps within the type"
+        reason = "the value is clamped, and a cast to u8 saturates"
     )]
     let count = requested_count.clamp(1.0, f64::from(max_count)) as u8;
     count

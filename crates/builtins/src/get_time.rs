@@ -38,7 +38,7 @@ pub struct GetTime {
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
-/// The IANA database does not contain the time zone.
+/// Error for a time zone that is not in the IANA database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown timezone: {name}")]
 pub struct UnknownTimezone {
@@ -62,7 +62,7 @@ impl std::fmt::Debug for GetTime {
 }
 
 impl GetTime {
-    /// Creates the tool with a clock and the default time zone of calls that name none.
+    /// Creates the tool with a clock, and with a time zone for calls that name no time zone.
     ///
     /// # Errors
     /// [`UnknownTimezone`] if the IANA database does not contain `default_zone`.

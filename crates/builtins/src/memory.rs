@@ -86,7 +86,8 @@ fn log_unavailable_store(error: &StoreError) -> ToolFailure {
     )
 }
 
-/// Removes characters that databases cannot store or that are invisible.
+/// Removes control characters except line breaks and tabs, and white space at both ends. Databases
+/// cannot store some control characters, such as NUL.
 fn sanitize(text: &str) -> String {
     let chars = text
         .chars()

@@ -19,8 +19,8 @@ const HIDDEN_ELEMENTS: [&str; 2] = ["script", "style"];
 /// Returns the text without markup, entities and invisible characters, with single spaces; at most
 /// `max_chars` characters, with `…` at the end if the text was cut.
 ///
-/// Takes linear time.
-/// Also removes markup that was encoded as entities, so that the output is never HTML.
+/// Also removes markup that was encoded as entities, so that the output is never HTML. Takes linear
+/// time.
 pub(crate) fn to_plain_text(text: &str, max_chars: usize) -> String {
     let stripped_text = strip_markup(text);
     let decoded_text = html_escape::decode_html_entities(&stripped_text);
@@ -56,8 +56,8 @@ fn strip_markup(text: &str) -> Cow<'_, str> {
 }
 
 /// Removes a `<` near the end of the text if the text from there on may be the beginning of a tag.
-/// Called after the removal of markup, because the text after the removed markup could otherwise
-/// complete the tag.
+/// Called where markup was removed after this text: otherwise, the text that followed the markup
+/// could complete the tag.
 fn remove_trailing_tag_start(text: &mut String) {
     const MAX_TAG_START_BYTES: usize = 16;
     let is_tag_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"/!-".contains(byte);

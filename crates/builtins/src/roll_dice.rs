@@ -77,7 +77,7 @@ impl Tool for RollDice {
 fn run(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
     let request = RollRequest::from_arguments(arguments)?;
     let mut dice = match request.seed {
-        Some(seed) => Dice::seeded(seed),
+        Some(seed) => Dice::from_seed(seed),
         None => Dice::from_system().map_err(|_| {
             ToolFailure::internal("The operating system's random number generator failed")
         })?,

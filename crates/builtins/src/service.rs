@@ -135,8 +135,8 @@ impl ServiceClient {
         }
     }
 
-    /// Parses the body of a response. Fails if `fault` is set, or if the body does not have the
-    /// form of `T`; in this case, `invalid_description` describes the body in the error.
+    /// Parses the body of a response. Fails with `fault`, if it is set. Also fails if the body does
+    /// not have the form of `T`; `invalid_description` then describes the body in the error.
     pub(crate) fn parse<T: DeserializeOwned>(
         &self,
         response: &ServiceResponse,

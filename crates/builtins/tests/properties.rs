@@ -115,7 +115,7 @@ fn roll(text: &str) -> Result<(), TestCaseError> {
         }
     };
     let started = Instant::now();
-    let roll = notation.roll(&mut Dice::seeded(1));
+    let roll = notation.roll(&mut Dice::from_seed(1));
     prop_assert!(
         roll.rolls
             .iter()
@@ -129,7 +129,7 @@ fn roll(text: &str) -> Result<(), TestCaseError> {
         .to_string()
         .parse()
         .expect("one spelling of a notation");
-    prop_assert_eq!(again.roll(&mut Dice::seeded(1)).rolls, roll.rolls);
+    prop_assert_eq!(again.roll(&mut Dice::from_seed(1)).rolls, roll.rolls);
     prop_assert!(started.elapsed() < DEADLINE);
     Ok(())
 }

@@ -216,7 +216,7 @@ async fn d3_data() {
 async fn d3_keeping_more_dice_than_rolled_keeps_all() {
     let high = data(json!({"dice": "3d6kh9", "seed": 1})).await;
     assert_eq!(high["kept"].as_array().unwrap().len(), 3);
-    let low = notation("5d100kl2").roll(&mut Dice::seeded(9));
+    let low = notation("5d100kl2").roll(&mut Dice::from_seed(9));
     let mut sorted = low.rolls.clone();
     sorted.sort();
     assert_eq!(low.kept, sorted[..2]);
@@ -254,7 +254,7 @@ async fn d3_advantage_by_flag_and_by_word() {
 fn d3_only_a_natural_roll_of_one_d20_is_critical() {
     let mut seen = [false; 3];
     for seed in 0..500 {
-        let mut dice = Dice::seeded(seed);
+        let mut dice = Dice::from_seed(seed);
         let roll = notation("1d20+5").roll(&mut dice);
         let expected = match roll.rolls[0] {
             20 => Crit::Crit,

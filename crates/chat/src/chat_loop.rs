@@ -47,7 +47,7 @@ pub struct ChatLoop {
     is_streamed: bool,
 }
 
-/// The outcome of a run of a chat.
+/// The outcome of [`ChatLoop::run`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ChatEnd {
@@ -80,8 +80,8 @@ impl ChatLoop {
         Self { tools, ..self }
     }
 
-    /// Lets the provider call these MCP servers natively, in addition to the tools. The request
-    /// describes the servers with
+    /// Lets the provider itself call the tools of these MCP servers, in addition to the tools that
+    /// Pillion runs. The request describes the servers with
     /// [`ToolFormat::native_members`](pillion_providers::ToolFormat::native_members). If the
     /// provider requests permission for a call, [`ToolRunner::permit`] decides, and the call can
     /// wait for approval like any other call.
@@ -126,8 +126,8 @@ impl ChatLoop {
     /// Creates a chat with a conversation in the format of the model's provider.
     ///
     /// # Errors
-    /// [`Rejected`](ModelErrorKind::Rejected): the conversation or the options are nested deeper than
-    /// 100 levels.
+    /// [`Rejected`](ModelErrorKind::Rejected): the conversation or the options have more than 100
+    /// levels of nesting.
     pub fn begin_conversation(
         &self,
         conversation: ProviderConversation,
@@ -142,10 +142,12 @@ impl ChatLoop {
     /// final response, and resets the counters of the limits on tool calls.
     ///
     /// # Errors
-    /// [`Rejected`](ModelErrorKind::Rejected): a message is invalid or nested too deeply; the chat
-    /// belongs to another provider; calls have no results yet; or a message is a system message,
-    /// and the provider accepts a system prompt only at the beginning of the chat, outside of the
-    /// messages.
+    /// [`Rejected`](ModelErrorKind::Rejected):
+    /// - A message is invalid or nested too deeply.
+    /// - The chat belongs to another provider.
+    /// - A call in the chat has no result yet.
+    /// - A message is a system message, but the provider accepts a system prompt only at the
+    ///   beginning of the chat, outside of the messages.
     pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
         self.check_provider(state)?;
         if state.round.is_some() {
@@ -170,12 +172,13 @@ impl ChatLoop {
 
     /// Continues a chat until the model responds with text or calls wait for approval.
     ///
-    /// A call that waited runs again and names its approval in [`CallContext::approval`]. The
-    /// caller sets other decisions, such as [`CallContext::approved`], in `context`. If the model
-    /// has already given its final response, the method returns that response again.
+    /// A call that waited for approval runs again and names its approval in
+    /// [`CallContext::approval`]. The caller passes decisions about approvals in `context`
+    /// ([`CallContext::approved`]). If the model has already given its final response, the method
+    /// returns that response again.
     ///
-    /// A later run can always continue from the state, also after an error and after this future
-    /// was dropped: no call starts twice.
+    /// Another run can continue from the state, even after an error or after this future was
+    /// dropped. No call starts twice.
     ///
     /// # Errors
     /// [`ChatError`]: a request to the model fails, the token limit is reached, or the listener
@@ -287,8 +290,8 @@ impl ChatLoop {
                 max_calls,
                 listener,
             );
-            // Native calls are not counted here: they are counted when a later response shows that
-            // the provider has made them.
+            // Calls that the provider runs itself are not counted here. They are counted when a
+            // later response contains their results.
             state.tool_calls += round.0.iter().filter(|call| !call.is_native).count();
             state.round = Some(round);
             return Ok(());
@@ -323,8 +326,9 @@ impl ChatLoop {
         Ok(())
     }
 
-    /// Sends one request to the model. Permits for native calls are sent once, and sent again only
-    /// if the first request certainly had no effect.
+    /// Sends one request to the model. If the request contains approvals of calls that the provider
+    /// runs itself, first saves that these may have been sent. After a failure, another request
+    /// contains them only if the provider has certainly run no call.
     async fn send_with_permits(
         &self,
         state: &mut ChatState,
@@ -353,7 +357,8 @@ impl ChatLoop {
         result
     }
 
-    /// Returns the limit of tool calls or tool rounds that the chat has reached, if any.
+    /// Returns which limit the chat has reached, tool rounds or tool calls; `None` if the chat has
+    /// reached neither limit or has no tools.
     fn limit_reached(&self, state: &ChatState) -> Option<LimitReached> {
         if self.tools.is_empty() && self.native_servers.is_empty() {
             None
@@ -378,9 +383,9 @@ impl ChatLoop {
     }
 }
 
-/// Accepts a response without text if the response finished normally, reached its maximum length,
-/// was filtered or was paused by the provider. Any other finish reason is an error, so that the
-/// next run repeats the request.
+/// Checks the finish reason of a response without text and calls. Such a response is valid if it
+/// finished normally, reached its maximum length, was filtered or was paused by the provider. Any
+/// other finish reason is an error, so that the next run repeats the request.
 fn check_finish(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
     match finish {
         Finish::Stop | Finish::Length | Finish::Filtered => Ok(()),

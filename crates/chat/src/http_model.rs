@@ -52,8 +52,9 @@ pub struct HttpModelConfig {
     pub provider_name: Option<String>,
     /// The provider's name for the model.
     pub model: String,
-    /// The base URL of the endpoints, such as `https://api.openai.com/v1`. A query is added to
-    /// every request. Plain HTTP is allowed for any host, because the operator has chosen this URL.
+    /// The base URL of the endpoints, such as `https://api.openai.com/v1`. If the URL has a query,
+    /// every request has this query. Plain HTTP is allowed for any host, because the operator has
+    /// chosen this URL.
     pub base_url: Url,
     /// The source of the API key; `None` to send no key.
     pub key: Option<Arc<dyn KeySource>>,
@@ -63,8 +64,8 @@ pub struct HttpModelConfig {
     /// The egress policy for requests.
     pub egress: EgressPolicy,
     /// Whether the model is a reasoning model; `None` to detect it from the model's name. Used only
-    /// for OpenAI's Responses API, in which reasoning must be requested from reasoning models, and
-    /// other models reject a request for reasoning.
+    /// for OpenAI's Responses API: Pillion requests the encrypted reasoning of reasoning models;
+    /// other models reject such a request.
     pub reasoning: Option<bool>,
     /// Timeout of a response including all retries; the turn's deadline applies if it is earlier.
     /// Default 5 minutes.
@@ -137,7 +138,7 @@ impl HttpModel {
         &self.config.model
     }
 
-    /// Sends one request.
+    /// Sends one request, without retries.
     async fn attempt(
         &self,
         turn: &ModelTurn<'_>,
@@ -337,7 +338,7 @@ impl From<ModelError> for FailedAttempt {
     }
 }
 
-/// Returns whether the provider may natively call tools of MCP servers in this turn.
+/// Returns whether the request lets the provider call tools of MCP servers itself.
 fn may_call_tools(turn: &ModelTurn<'_>) -> bool {
     let extra = &turn.options.extra;
     let tool_list = extra.get("tools").and_then(Value::as_array);

@@ -41,17 +41,19 @@ pub struct EndedCall {
     pub result: ToolResult,
 }
 
-/// A listener to the events of a chat. A closure that takes events is a listener.
+/// Receives the events of a chat. A closure that takes a [`ChatEvent`] implements this trait.
 #[async_trait]
 pub trait ChatListener: Send {
     /// Receives an event. Must not block.
     fn on_event(&mut self, event: ChatEvent);
 
-    /// Saves the state of a chat that must survive this process. Called before calls start, and
-    /// whenever the state has changed in a way that must not be lost. The chat continues after the
-    /// state is saved; an error ends the run. A chat that continues from a saved state runs no tool
-    /// twice: the model receives an error result for a call that had started and has no result. The
-    /// default implementation does nothing.
+    /// Saves the state, so that another process can continue the chat. Called before calls start,
+    /// and after every change that must not be lost. The chat waits until the state is saved; an
+    /// error ends the run. The default implementation does nothing, for chats that need not survive
+    /// this process.
+    ///
+    /// A chat that continues from a saved state runs no tool twice: if a call had started and has
+    /// no result, the model receives an error as the result.
     async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         let _ = state;
         Ok(())

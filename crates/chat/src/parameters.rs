@@ -6,8 +6,9 @@
 //! ([`forwarded_parameters`](pillion_providers::ProviderApi::forwarded_parameters)), or that an
 //! operator allows.
 
-/// Parameters that Pillion sets itself, or with which a provider would use other models, other
-/// messages or its own tools. No configuration allows these parameters.
+/// Parameters that Pillion never forwards: those that Pillion sets itself, and those that would
+/// change the model, add messages or let the provider run tools. No configuration allows these
+/// parameters.
 const RESERVED_PARAMETERS: [&str; 18] = [
     "betas",
     "container",

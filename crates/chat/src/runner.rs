@@ -22,15 +22,16 @@ pub trait ToolRunner: Send + Sync {
     /// the chat runs the same call again when it continues.
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult;
 
-    /// Decides whether the provider may natively call a tool of an MCP server; `call` has the
-    /// tool's local name ([`NativeServer`](crate::NativeServer)). A successful result permits the
-    /// call; its content is ignored. A failure denies the call, and the model receives the failure
-    /// as the reason. [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired) pauses
-    /// the chat as in [`run`](Self::run). The default implementation denies every call.
+    /// Decides whether the provider may call a tool of an MCP server itself; `call` has the tool's
+    /// local name ([`NativeServer`](crate::NativeServer)). A successful result approves the call;
+    /// the content of the result is ignored. A failed result denies the call, and the model
+    /// receives the error as the reason.
+    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired) pauses the chat as in
+    /// [`run`](Self::run). The default implementation denies every call.
     async fn permit(&self, call: ToolCall, context: &CallContext) -> ToolResult {
         let _ = context;
         let message = format!(
-            "The provider may not call tool '{}' itself: this chat permits no native calls",
+            "The provider may not call tool '{}' itself: all tools of this chat run in Pillion",
             call.name
         );
         ToolResult::failure(call.id, call.name, ErrorCode::Denied, message)

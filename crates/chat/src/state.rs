@@ -25,10 +25,11 @@ pub struct ChatState {
     pub(crate) provider: Provider,
     #[serde(flatten)]
     pub(crate) conversation: ProviderConversation,
-    /// The number of responses with calls since the last message of the user.
+    /// The number of tool rounds since the user's last message. Responses with calls and responses
+    /// that the provider paused count as rounds.
     pub(crate) rounds: usize,
     pub(crate) tool_calls: usize,
-    /// The number of responses since the beginning of the chat.
+    /// The number of requests of the chat to which the model has responded.
     pub(crate) requests: usize,
     pub(crate) usage: Usage,
     /// The total of the reported usage, plus estimates for responses without a reported usage and
@@ -39,8 +40,8 @@ pub struct ChatState {
     pub(crate) round_start: usize,
     /// The calls of the last response, until all have a result.
     pub(crate) round: Option<Round>,
-    /// The native calls that the provider was permitted to make; kept until the provider's next
-    /// response.
+    /// The decisions on calls that the provider runs itself, if any call was approved. Removed when
+    /// the provider responds.
     #[serde(default, rename = "permitted", skip_serializing_if = "Option::is_none")]
     pub(crate) permitted_calls: Option<PermittedCalls>,
     /// The estimated size of a request that the provider rejected as too long, in tokens.
@@ -50,7 +51,7 @@ pub struct ChatState {
         skip_serializing_if = "Option::is_none"
     )]
     pub(crate) rejected_tokens: Option<u64>,
-    /// The provider's token count of a request.
+    /// The length and the token count of the last request whose usage the provider reported.
     #[serde(default, rename = "measured", skip_serializing_if = "Option::is_none")]
     pub(crate) measured_request: Option<MeasuredRequest>,
     #[serde(rename = "answer")]
@@ -107,7 +108,8 @@ impl ChatState {
         &self.conversation.messages
     }
 
-    /// Returns the number of responses with calls since the last message of the user.
+    /// Returns the number of tool rounds since the user's last message. Responses with calls and
+    /// responses that the provider paused count as rounds.
     #[must_use]
     pub fn rounds(&self) -> usize {
         self.rounds
@@ -119,7 +121,7 @@ impl ChatState {
         self.tool_calls
     }
 
-    /// Returns the number of responses that the model has given.
+    /// Returns the number of requests of the chat to which the model has responded.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.requests
@@ -146,10 +148,12 @@ impl ChatState {
         self.final_response.as_ref()
     }
 
-    /// Sets the result of a waiting call that ran elsewhere, for example the call of a tool that an
-    /// application runs itself. The runner makes a call wait by returning
-    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired). The next run
-    /// continues with the result. Returns `false` if no call with the ID of the result waits.
+    /// Sets the result of a waiting call that ran elsewhere, for example in the application. The
+    /// next run continues with the result. Returns `false` if no waiting call has the call ID of
+    /// the result.
+    ///
+    /// A call waits if the runner returned
+    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired).
     pub fn resolve_waiting(&mut self, result: ToolResult) -> bool {
         let calls = self.round.iter_mut().flat_map(|round| &mut round.0);
         let mut waiting_calls =

@@ -58,8 +58,8 @@ fn resolve_id(client: &Client, prefix: String) -> Result<String, CliError> {
     }
 }
 
-fn to_cli_error(error: ClientError, id: &str) -> CliError {
-    CliError::with_id(error, id, "pillion approvals list")
+fn to_cli_error(error: ClientError) -> CliError {
+    CliError::with_list_command(error, "pillion approvals list")
 }
 
 /// Maximum length of the arguments in a table row, in characters.
@@ -152,7 +152,7 @@ impl RunCommand<Client> for ShowApproval {
         let response = client
             .request(route::SHOW_APPROVAL, [&id])
             .send()
-            .map_err(|error| to_cli_error(error, &id))?;
+            .map_err(to_cli_error)?;
         if self.json {
             return print_body(&response);
         }
@@ -224,7 +224,7 @@ impl DecisionOptions {
             .request(route, [&id])
             .caller(&caller)
             .send_json(&decision)
-            .map_err(|error| to_cli_error(error, &id))?;
+            .map_err(to_cli_error)?;
         self.output
             .print(&response, |ApprovalResponse { approval, .. }| {
                 let decider = approval.decided_by.unwrap_or_default();

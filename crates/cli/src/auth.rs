@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use pillion_client::{Client, ClientError};
 use pillion_gateway::credentials::{
-    Account as OAuthAccount, CredentialError, UserCredential, UserCredentials, file_id,
-    format_identity, url_origin,
+    Account as OAuthAccount, CredentialError, UserCredential, UserCredentials, format_identity,
+    server_id_from_label, url_origin,
 };
 use pillion_mcp_client::{ServerConfig, TokenKey, TokenStore};
 use pillion_sidecar::servers::ServerError;
@@ -99,7 +99,7 @@ impl AuthContext {
             Some(section) => section.clone(),
             None => operator_store
                 .run(async {
-                    match catalog.store.server_named(name).await? {
+                    match catalog.store.find_server_by_name(name).await? {
                         Some(record) => Ok(Some(catalog.load(record).await.section?)),
                         None => Ok::<_, ServerError>(None),
                     }
@@ -107,7 +107,7 @@ impl AuthContext {
                 .ok_or_else(|| CliError::UnknownServer(name.to_owned()))?,
         };
         let server = section.server;
-        let account = OAuthAccount::from_server(&server).filter(OAuthAccount::is_consented);
+        let account = OAuthAccount::from_server(&server).filter(OAuthAccount::needs_consent);
         let (Some(account), Some(url)) = (account, server.url()) else {
             return Err(CliError::Usage(format!(
                 "server '{name}' does not use OAuth with a user's consent: set its authentication \
@@ -121,7 +121,7 @@ impl AuthContext {
             }
             Some(user) => Some(AccountUser {
                 credentials,
-                server_id: section.id.unwrap_or_else(|| file_id(name)),
+                server_id: section.id.unwrap_or_else(|| server_id_from_label(name)),
                 name: user.to_owned(),
                 origin: url_origin(url),
             }),

@@ -24,7 +24,7 @@ commands! {
 /// The filter of the call log.
 #[derive(Debug, Args)]
 struct CallFilterOptions {
-    /// Only calls of tools of this MCP server
+    /// Only calls of this MCP server's tools
     #[arg(long, value_name = "LABEL")]
     server: Option<String>,
     /// Only calls of this tool
@@ -138,7 +138,7 @@ const TOOL_COLUMN: usize = 2;
 /// whose parent is not in the list is treated as a call without a parent.
 fn format_tree_rows(
     calls: &[ToolCallEntry],
-    row: impl Fn(&ToolCallEntry) -> [String; 7],
+    format_row: impl Fn(&ToolCallEntry) -> [String; 7],
 ) -> Vec<[String; 7]> {
     let listed_ids: HashSet<_> = calls.iter().map(|call| call.id.as_str()).collect();
     let mut calls_by_parent: HashMap<&str, Vec<&ToolCallEntry>> = HashMap::new();
@@ -152,16 +152,16 @@ fn format_tree_rows(
     }
     let mut rows = Vec::with_capacity(calls.len());
     // The calls that are not shown yet. The last element is shown next.
-    let mut pending_rows: Vec<_> = root_calls.into_iter().rev().map(|call| (0, call)).collect();
-    while let Some((depth, call)) = pending_rows.pop() {
-        let mut cells = row(call);
+    let mut pending_calls: Vec<_> = root_calls.into_iter().rev().map(|call| (0, call)).collect();
+    while let Some((depth, call)) = pending_calls.pop() {
+        let mut cells = format_row(call);
         if depth > 0 {
             cells[TOOL_COLUMN] = format!("{}└ {}", "  ".repeat(depth - 1), cells[TOOL_COLUMN]);
         }
         rows.push(cells);
         // The oldest child call ends up at the end of the vector, because the list is newest first.
         let child_calls = calls_by_parent.remove(call.id.as_str()).unwrap_or_default();
-        pending_rows.extend(child_calls.into_iter().map(|child| (depth + 1, child)));
+        pending_calls.extend(child_calls.into_iter().map(|child| (depth + 1, child)));
     }
     rows
 }
@@ -179,7 +179,7 @@ impl RunCommand<Client> for ShowCall {
         let response = client
             .request(route::SHOW_TOOL_CALL, [&self.id])
             .send()
-            .map_err(|error| CliError::with_id(error, &self.id, "pillion calls list"))?;
+            .map_err(|error| CliError::with_list_command(error, "pillion calls list"))?;
         print_pretty(&decode(&response)?.call)
     }
 }

@@ -59,7 +59,7 @@ struct ChatSession<'a> {
     /// The chat's ID; `None` before the first message.
     id: Option<String>,
     screen: ChatScreen,
-    can_ask: bool,
+    can_ask_user: bool,
 }
 
 impl RunCommand<Client> for ChatCommand {
@@ -80,7 +80,7 @@ impl RunCommand<Client> for ChatCommand {
             },
             id: self.resume,
             screen: ChatScreen::new(self.json),
-            can_ask: std::io::stdin().is_terminal()
+            can_ask_user: std::io::stdin().is_terminal()
                 && std::io::stderr().is_terminal()
                 && !self.json,
         };
@@ -106,7 +106,7 @@ impl ChatSession<'_> {
             exit_code = self.send_message(None)?;
         }
         loop {
-            if self.can_ask {
+            if self.can_ask_user {
                 self.screen.prompt("> ")?;
             }
             let Some(line) = input::read_line()? else {
@@ -123,7 +123,7 @@ impl ChatSession<'_> {
     fn send_message(&mut self, mut message: Option<String>) -> CommandResult {
         loop {
             let response = self.send_request(message.take())?;
-            if response.status != "awaiting_approval" || !self.can_ask {
+            if response.status != "awaiting_approval" || !self.can_ask_user {
                 return self.report_outcome(&response);
             }
             for approval in &response.approvals {

@@ -39,13 +39,13 @@ impl RunCommand<()> for CheckCommand {
             print_diagnostic(&format!("warning: {warning}"));
         }
         let files = config.file.iter().chain(&config.models_file);
-        let names: Vec<_> = files
+        let paths: Vec<_> = files
             .map(|file| file.path().display().to_string())
             .collect();
-        let sources = if names.is_empty() {
+        let sources = if paths.is_empty() {
             "the environment".to_owned()
         } else {
-            names.join(" and ")
+            paths.join(" and ")
         };
         print_result(&format!(
             "{sources} can be used (MCP servers: {}, providers: {}, models: {})",

@@ -20,9 +20,9 @@ impl<C, T: RunCommand<C>> RunCommand<C> for Box<T> {
     }
 }
 
-/// Declares the commands below a command: `enum Name: Context { Command(Arguments), ... }`. The help
-/// text of a command is the documentation of its arguments, or of its variant. `=> function` after a
-/// variant names a function of the arguments that runs the command instead of [`RunCommand::run`].
+/// Declares the commands below a command: `enum Name: Context { Command(Arguments), ... }`. The
+/// help text of a command is the documentation of its arguments, or of its variant. A variant can
+/// be followed by `=> function`: `function` then runs the command instead of [`RunCommand::run`].
 macro_rules! commands {
     (@run $arguments:ident, $context:ident) => {
         $crate::dispatch::RunCommand::run($arguments, $context)

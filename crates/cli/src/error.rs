@@ -55,10 +55,9 @@ pub(super) enum CliError {
     UnknownServer(String),
     #[error("Access token not found: '{0}'; `pillion tokens list` shows the tokens of the store")]
     UnknownToken(String),
-    #[error("{message}: '{id}' (not_found); `{list_command}` shows all ids")]
+    #[error("{message} (not_found); `{list_command}` shows all ids")]
     UnknownId {
         message: String,
-        id: String,
         list_command: &'static str,
     },
     #[error("cannot read the access tokens: {0}")]
@@ -88,16 +87,14 @@ fn advice(error: &ClientError) -> &'static str {
 }
 
 impl CliError {
-    /// Converts an error of status 404 to an error that names the requested ID and the command that
-    /// lists the known IDs.
-    pub(super) fn with_id(error: ClientError, id: &str, list_command: &'static str) -> Self {
+    /// Converts an error of status 404 to an error that names the command that lists the known IDs.
+    pub(super) fn with_list_command(error: ClientError, list_command: &'static str) -> Self {
         match error {
             ClientError::Status {
                 status: 404,
                 failure,
             } => Self::UnknownId {
                 message: failure.error,
-                id: id.to_owned(),
                 list_command,
             },
             error => Self::Client(error),

@@ -50,7 +50,7 @@ impl SidecarEvents {
         for (name, value) in headers {
             if value.contains(['\r', '\n', '\0']) {
                 return Err(CliError::Usage(format!(
-                    "the value of {name} has a character that is not allowed in a header"
+                    "the value of the header {name} has a character that is not allowed"
                 )));
             }
             request_head.push_str(&format!("{name}: {value}\r\n"));

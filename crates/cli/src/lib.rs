@@ -1,5 +1,5 @@
-//! The command line. Each command is a struct of arguments in a file of its group, which
-//! `dispatch.rs` explains; `Commands` lists the groups.
+//! The command line. Each command is a struct of arguments, which `dispatch.rs` explains.
+//! `Commands` lists the groups of commands, each of which has a file.
 //!
 //! Exit codes: 0 on success, 1 when something failed, 2 when the command line or the configuration
 //! is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.

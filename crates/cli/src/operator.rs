@@ -152,8 +152,8 @@ impl RunningSidecar {
     }
 }
 
-/// Returns `false` only if the store does not exist, or has no ID or an ID other than `id`. Returns
-/// `true` if the store cannot be read.
+/// Returns whether the store may have the ID `id`. A store that does not exist, has no ID or has
+/// another ID cannot have this ID; a store that cannot be read may have it.
 async fn may_have_id(options: &StoreOptions, id: &str) -> bool {
     let store = match SqlStore::open_existing(options).await {
         Ok(store) => store,

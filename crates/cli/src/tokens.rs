@@ -109,7 +109,7 @@ fn parse_name(text: &str) -> Result<String, &'static str> {
 fn parse_user(text: &str) -> Result<String, &'static str> {
     let is_valid = (1..=256).contains(&text.len()) && !text.contains(char::is_control);
     let user = is_valid.then(|| text.to_owned());
-    user.ok_or("a user name must have 1 to 256 bytes")
+    user.ok_or("a user name must have 1 to 256 bytes, without control characters")
 }
 
 impl RunCommand<TokensContext> for CreateToken {

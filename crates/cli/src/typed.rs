@@ -65,7 +65,7 @@ impl SchemaTypes {
         types.any(|((type_name, _), is_allowed)| is_allowed && *type_name == name)
     }
 
-    /// Adds the types of a schema. `budget` is the number of subschemas that may still be read.
+    /// Adds the types of a schema. `budget` is the number of subschemas that can still be read.
     fn add_types(&mut self, schema: &Value, root: &Value, max_depth: usize, budget: &mut usize) {
         let (Some(inner_max_depth), Some(remaining_budget)) =
             (max_depth.checked_sub(1), budget.checked_sub(1))

@@ -15,15 +15,15 @@ use crate::{Caller, Client, ClientError, Response};
 const MAX_CALLS: usize = 100;
 
 /// Maximum size of the calls in one request, in bytes: the sidecar's default for
-/// `http.max_body_bytes`, minus the bytes of the body around the calls. A single call may be
-/// larger, because the sidecar may be configured to accept larger bodies.
+/// `http.max_body_bytes`, minus the bytes of the body around the calls. A single call can be
+/// larger, because the configuration of the sidecar can allow larger bodies.
 const MAX_CALLS_BYTES: usize = 1024 * 1024 - 64;
 
 /// Maximum depth of arguments that are sent as JSON; deeper arguments are sent as a string of JSON.
 /// The sidecar accepts bodies of at most 127 levels, and the arguments begin at the fourth level.
 const MAX_ARGUMENTS_DEPTH: usize = 120;
 
-/// The HTTP status with which the sidecar rejects a whole request, before any of its calls runs.
+// The HTTP statuses with which the sidecar rejects a whole request, before any of its calls runs.
 const BAD_REQUEST: u16 = 400;
 const CONTENT_TOO_LARGE: u16 = 413;
 
@@ -43,7 +43,7 @@ impl BatchPart {
     }
 }
 
-/// See [`Client::batch_in_parts`].
+/// Implements [`Client::batch_in_parts`].
 pub(crate) fn send_in_parts(
     client: &Client,
     calls: &[BatchCall],
@@ -103,8 +103,9 @@ impl PendingBatch<'_> {
         ranges
     }
 
-    /// Sends calls; if the sidecar rejects the request as too large, sends each half separately.
-    /// `parent_error` is the error of the larger request that contained these calls.
+    /// Sends calls in one request. If the sidecar rejects the request as too large or for its
+    /// number of calls, sends each half of the calls separately. `parent_error` is the error of the
+    /// rejected request that contained these calls; `None` if there was none.
     fn send(
         &mut self,
         calls: Range<usize>,
@@ -123,8 +124,8 @@ impl PendingBatch<'_> {
         };
         // A request that is rejected with status 400 may contain too many calls. If a request with
         // half of the calls gets the same error, the number of calls is not the cause.
-        let may_be_call_count = *status == BAD_REQUEST && parent_error != Some(&failure.error);
-        if calls.len() < 2 || !(may_be_call_count || *status == CONTENT_TOO_LARGE) {
+        let may_exceed_max_calls = *status == BAD_REQUEST && parent_error != Some(&failure.error);
+        if calls.len() < 2 || !(may_exceed_max_calls || *status == CONTENT_TOO_LARGE) {
             return single_part(response);
         }
         let middle_index = calls.start + calls.len() / 2;

@@ -14,7 +14,7 @@ use ureq::{Agent, Body};
 pub use builder::ClientBuilder;
 pub use stream::Stream;
 
-use crate::socket_path::is_another_file;
+use crate::socket_path::is_non_socket_file;
 use crate::transport::{InterruptHook, Interrupted, NoResolver, SocketConnectError, UnixConnector};
 use crate::{BatchPart, Caller, ClientError, Request, batch};
 
@@ -23,12 +23,12 @@ const BASE_URL: &str = "http://pillion";
 
 /// A client of the sidecar. See the [crate documentation](crate) for an example.
 ///
-/// A client may be shared between threads. Creating a client does no I/O.
+/// A client can be shared between threads. Creating a client does no I/O.
 #[derive(Debug)]
 pub struct Client {
     settings: ClientBuilder,
-    /// The agent, and the ID of the process that created it. A forked child process must not use
-    /// its parent's connections.
+    /// The agent, and the ID of the process that created the agent; `None` before the first
+    /// request. A forked child process must not use the connections of its parent.
     agent: Mutex<Option<(u32, Agent)>>,
 }
 
@@ -98,8 +98,8 @@ impl Client {
     /// # Errors
     /// - [`ClientError::Encode`]: the arguments of a call cannot be encoded as JSON.
     /// - [`ClientError::Interrupted`]: the interrupt hook ended the wait.
-    /// - The error of the first request, if every request failed and the sidecar rejected no single
-    ///   call as too large.
+    /// - The error of the first request: all requests failed. Not returned if the sidecar rejected
+    ///   a single call as too large, because that call's [`BatchPart`] has the error.
     pub fn batch_in_parts(
         &self,
         calls: &[BatchCall],
@@ -202,7 +202,7 @@ impl ClientBuilder {
             ureq::Error::Io(source) if is_interrupt(&source) => ClientError::Interrupted,
             ureq::Error::Io(source) => ClientError::Disconnected { source },
             ureq::Error::Other(source) => match source.downcast::<SocketConnectError>() {
-                Ok(error) if is_not_listening(&error.0) && is_another_file(&self.path) => {
+                Ok(error) if is_not_listening(&error.0) && is_non_socket_file(&self.path) => {
                     ClientError::Connect {
                         path: path(),
                         source: std::io::Error::other("the file is not a socket"),

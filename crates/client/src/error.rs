@@ -90,8 +90,8 @@ pub enum ClientError {
         #[source]
         source: serde_json::Error,
     },
-    /// A user, channel or request ID contains characters that HTTP headers cannot contain, such as
-    /// a line break.
+    /// A value of the [`Caller`](crate::Caller), such as the user, contains characters that HTTP
+    /// headers cannot contain, such as a line break.
     #[error("The value of the header {header} has characters that are not allowed in a header")]
     InvalidHeader {
         /// The name of the header.
@@ -160,8 +160,8 @@ impl ClientError {
         matches!(self, Self::Timeout { .. } | Self::ToolTimeout { .. })
     }
 
-    /// Returns whether the sidecar did not respond at all, so that it would not respond to another
-    /// request either.
+    /// Returns whether the sidecar did not respond at all. Further requests would probably fail in
+    /// the same way.
     pub(crate) fn has_no_response(&self) -> bool {
         self.is_timeout()
             || matches!(

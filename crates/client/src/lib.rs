@@ -1,6 +1,6 @@
 //! The blocking client of the sidecar: HTTP/1.1 over a Unix socket.
 //!
-//! The client starts no threads and no runtime, so a process with a [`Client`] may fork: the child
+//! The client starts no threads and no runtime, so a process with a [`Client`] can fork: the child
 //! process detects the fork and opens new connections. Connections are kept alive between calls.
 //! Each call has one deadline, from connecting to the last byte of the response.
 //!
@@ -51,7 +51,7 @@ pub use client::{Client, ClientBuilder, Stream};
 pub use error::ClientError;
 pub use request::Request;
 pub use response::Response;
-pub use socket_path::{SOCKET_VARIABLE, default_socket_path, is_another_file};
+pub use socket_path::{SOCKET_VARIABLE, default_socket_path, is_non_socket_file};
 
 /// The request and response bodies of the API.
 pub use pillion_wire as wire;

@@ -37,11 +37,11 @@ fn resolve_path(socket: Option<OsString>, runtime_dir: Option<OsString>, is_root
 ///
 /// ```
 /// use std::path::Path;
-/// assert!(pillion_client::is_another_file(Path::new("/")));
-/// assert!(!pillion_client::is_another_file(Path::new("/nowhere/pillion.sock")));
+/// assert!(pillion_client::is_non_socket_file(Path::new("/")));
+/// assert!(!pillion_client::is_non_socket_file(Path::new("/nowhere/pillion.sock")));
 /// ```
 #[must_use]
-pub fn is_another_file(path: &Path) -> bool {
+pub fn is_non_socket_file(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| !metadata.file_type().is_socket())
 }
 

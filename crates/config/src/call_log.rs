@@ -4,7 +4,7 @@ use pillion_core::executor::Redaction;
 use pillion_core::store::Retention;
 use serde::Deserialize;
 
-/// `[call_log]`: what is recorded of tool calls, and for how long.
+/// `[call_log]`: contents and retention of the call log.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]

@@ -18,9 +18,10 @@ pub(super) type KeyVariables = BTreeMap<KeyPath, String>;
 /// key.
 ///
 /// # Errors
-/// [`ConfigError::Variable`] for a value that is not UTF-8 or is empty, a timeout that is not a
-/// positive number, or a key below a value that is not a table. [`ConfigError::MisspelledVariable`]
-/// for a variable that is probably meant to set a key but has no effect.
+/// - [`ConfigError::Variable`]: the value of a variable is invalid, two variables set the same key,
+///   or the key is below a value that is not a table.
+/// - [`ConfigError::MisspelledVariable`]: a variable is probably meant to set a key but has no
+///   effect.
 pub(super) fn overlay(
     table: &mut Table,
     variables: impl IntoIterator<Item = (OsString, OsString)>,

@@ -26,19 +26,19 @@ const TYPE_NAMES: [(&str, &str); 13] = [
 pub(super) fn to_config_terms(key: &KeyPath, raw_message: &str) -> String {
     let lines: Vec<_> = raw_message.lines().map(str::trim).collect();
     let message = lines.join("; ");
-    for kind in ["unknown field `", "unknown variant `"] {
-        let rest = message.strip_prefix(kind);
+    for prefix in ["unknown field `", "unknown variant `"] {
+        let rest = message.strip_prefix(prefix);
         if let Some((name, expected)) = rest.and_then(|rest| rest.split_once("`, expected ")) {
             let mut names: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
-            if kind.contains("field") {
+            if prefix.contains("field") {
                 let separate_names = list_separately_read_names(key);
                 names.retain(|name| !separate_names.contains(name));
                 names.extend(separate_names);
             }
-            if kind == "unknown variant `" && !may_show(key, name) {
+            if prefix == "unknown variant `" && !may_show(key, name) {
                 return format!("unknown value, {}", format_expected_names(&names));
             }
-            return format_unknown_name(kind, name, &names);
+            return format_unknown_name(prefix, name, &names);
         }
     }
     if message == "invalid socket address syntax" {
@@ -99,7 +99,7 @@ fn remove_credential(key: &KeyPath, description: &str) -> String {
     description.to_owned()
 }
 
-fn format_unknown_name(kind: &str, unknown_name: &str, names: &[&str]) -> String {
+fn format_unknown_name(prefix: &str, unknown_name: &str, names: &[&str]) -> String {
     let similar_name = match unknown_name {
         "api_key" | "bearer" | "bearer_token" | "token" if names.contains(&"authentication") => {
             Some("authentication")
@@ -108,7 +108,7 @@ fn format_unknown_name(kind: &str, unknown_name: &str, names: &[&str]) -> String
     };
     let suggestion = similar_name.map(|name| format!(" (did you mean `{name}`?)"));
     format!(
-        "{kind}{unknown_name}`{}, {}",
+        "{prefix}{unknown_name}`{}, {}",
         suggestion.unwrap_or_default(),
         format_expected_names(names)
     )

@@ -106,15 +106,15 @@ const MIN_HEAD_BYTES: usize = 8192;
 const MAX_HEADERS: usize = 16_384;
 
 fn read_max_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroUsize, D::Error> {
-    let headers = NonZeroUsize::deserialize(deserializer)?;
-    if headers.get() > MAX_HEADERS {
-        let unexpected = Unexpected::Unsigned(headers.get() as u64);
+    let max_headers = NonZeroUsize::deserialize(deserializer)?;
+    if max_headers.get() > MAX_HEADERS {
+        let unexpected = Unexpected::Unsigned(max_headers.get() as u64);
         return Err(D::Error::invalid_value(
             unexpected,
             &"at most 16384 headers",
         ));
     }
-    Ok(headers)
+    Ok(max_headers)
 }
 
 fn read_max_header_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {

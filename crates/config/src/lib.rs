@@ -245,8 +245,9 @@ impl Config {
         }
         for (index, model) in self.models.iter().enumerate() {
             let mut providers = self.providers.iter();
-            let name = model.config.provider.as_ref();
-            let provider = name.and_then(|name| providers.find(|provider| provider.name == *name));
+            let provider_name = model.config.provider.as_ref();
+            let provider =
+                provider_name.and_then(|name| providers.find(|provider| provider.name == *name));
             for (label_index, label) in model.native_mcp.iter().enumerate() {
                 if let Some(message) =
                     native::native_call_error(model, provider, label, servers, self.mcp.pin)

@@ -246,8 +246,8 @@ fn find_value<'t>(table: &'t mut Table, key: &KeyPath) -> Option<&'t mut toml::V
         })
 }
 
-/// The keys whose value names a file, a directory or an environment variable and must not be blank,
-/// because an empty name would refer to the working directory or to nothing.
+/// The keys whose value must not be blank. Most values name a file, a directory or an environment
+/// variable, and an empty name would refer to the working directory or to nothing.
 const NON_BLANK_KEYS: [[&str; 2]; 9] = [
     ["socket", "path"],
     ["tcp", "tokens_env"],

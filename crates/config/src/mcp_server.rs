@@ -20,7 +20,7 @@ use super::{NativeSection, NewToolPolicy, PinPolicy, RateLimitSection};
 /// the environment of a command.
 #[derive(Debug, Clone)]
 pub struct McpServerSection {
-    /// The settings of the entry that the sidecar uses itself.
+    /// The settings that the sidecar itself uses.
     pub settings: ServerSettings,
     /// The ID of a server of the store; `None` for a server of the configuration.
     pub id: Option<String>,
@@ -30,8 +30,8 @@ pub struct McpServerSection {
     digest: EntryDigest,
 }
 
-/// The keys of an entry that belong to the sidecar and not to the MCP client. The REST API and the
-/// store have the same keys in camel case, except for `native`.
+/// The keys of an `[[mcp_servers]]` entry that the sidecar itself uses; the MCP client does not get
+/// them. The REST API and the store have the same keys in camel case, except for `native`.
 ///
 /// The comments of the fields are shown to users, like the comments of
 /// [`ServerDefinition`](pillion_mcp_client::ServerDefinition).
@@ -183,12 +183,12 @@ impl McpServerSection {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialPolicy {
-    /// Calls of all users use the server's own credential.
+    /// Calls of all users use the server's shared credential.
     #[default]
     Shared,
     /// Calls use the credential of the user on whose behalf they are made, and fail without one.
     PerUser,
-    /// Calls use the user's credential if the user has one, else the server's own.
+    /// Calls use the user's credential if the user has one, else the server's shared credential.
     UserOrShared,
 }
 

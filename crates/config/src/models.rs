@@ -16,7 +16,7 @@ pub struct ModelSection {
     pub config: Arc<ModelConfig>,
     /// The provider's name for the model. Default: the ID.
     pub model: String,
-    /// The labels of the MCP servers that the provider calls directly instead of Pillion.
+    /// The labels of the MCP servers that the model's provider calls directly, not through Pillion.
     pub native_mcp: Vec<String>,
     /// Maximum number of tokens that the model reads and writes in one turn.
     pub context_tokens: Option<NonZeroU64>,

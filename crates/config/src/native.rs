@@ -57,7 +57,7 @@ pub fn url_for_provider(server: &McpServerSection) -> Option<&Url> {
 }
 
 /// Returns why the model's provider cannot call the server with this label directly; `None` if the
-/// provider can. `pin` is the pin policy that applies if the server has no own `pin`.
+/// provider can. `pin` is the pin policy that applies if the server does not set `pin`.
 pub(super) fn native_call_error(
     model: &ModelSection,
     provider: Option<&ProviderSection>,
@@ -74,7 +74,7 @@ pub(super) fn native_call_error(
     let api = provider.map(ProviderSection::api);
     let native = server.settings.native.as_ref();
     let reason = if !(tools.function_calling && tools.mcp) {
-        "the model needs function_calling and mcp".to_owned()
+        "set function_calling and mcp to true in the tools of the model".to_owned()
     } else if !matches!(api, Some(Provider::OpenAiResponses | Provider::Anthropic)) {
         let model_api = match (api, model.config.provider.as_deref()) {
             (Some(api), _) => format!("uses '{api}'"),
@@ -83,7 +83,10 @@ pub(super) fn native_call_error(
             }
             (None, None) => "has no provider".to_owned(),
         };
-        format!("only 'openai-responses' and 'anthropic' can, and the model {model_api}")
+        format!(
+            "only providers with the API 'openai-responses' or 'anthropic' can, and the model \
+            {model_api}"
+        )
     } else if server.server.url().is_none() {
         "the server is a local program".to_owned()
     } else if server.settings.pin.unwrap_or(pin) == PinPolicy::Block {
@@ -95,11 +98,11 @@ pub(super) fn native_call_error(
     } else if native.is_none_or(|native| native.url.is_none())
         && server.server.url().is_some_and(|url| url.query().is_some())
     {
-        "the server's URL has a query, which may contain a key; set native.url to the URL for \
+        "the server's URL has a query, which may contain a key: set native.url to the URL for \
         the provider"
             .to_owned()
     } else if !url_for_provider(server).is_some_and(is_public) {
-        "the server has no public https:// URL; set native.url to one".to_owned()
+        "the server has no public https:// URL: set native.url to such a URL".to_owned()
     } else {
         return None;
     };
@@ -192,7 +195,7 @@ mod tests {
             (
                 public_server,
                 "tools = { function_calling = true, native_mcp = ['dice'] }",
-                "the model needs function_calling and mcp",
+                "set function_calling and mcp to true in the tools of the model",
             ),
             (
                 public_server,

@@ -9,8 +9,8 @@ use super::network_tools;
 /// `mcp.tools`: the tools that are offered to MCP clients; every tool by default.
 ///
 /// An entry is a tool's name, a prefix of names followed by `*`, `@builtin` for the built-in tools,
-/// or `@servers` for the tools of MCP servers. An entry that begins with `!` excludes tools; a list
-/// of only such entries offers all tools that they do not exclude.
+/// or `@servers` for the tools of MCP servers. An entry that begins with `!` excludes tools. If all
+/// entries begin with `!`, every tool that they do not exclude is offered.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OfferedTools(Option<Arc<[OfferEntry]>>);
 

@@ -68,9 +68,9 @@ impl Config {
         Some(self.store_directory()?.join("results"))
     }
 
-    /// Returns the directory for the lock files with which processes that have no socket show that
-    /// they are running. Returns `None` for a store in memory, because no other process shares such
-    /// a store.
+    /// Returns the directory for the lock files of processes that have no socket. A locked file
+    /// shows that its process is running. Returns `None` for a store in memory, because no other
+    /// process shares such a store, and if the environment determines no directory.
     pub fn process_locks_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
             Some(StoreLocation::Memory) => None,

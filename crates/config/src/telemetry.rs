@@ -52,8 +52,9 @@ impl fmt::Debug for CollectorUrl {
 impl<'de> Deserialize<'de> for CollectorUrl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let parsed = Url::parse(&text).ok();
-        let url = parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let parsed_url = Url::parse(&text).ok();
+        let url =
+            parsed_url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         url.map(Self)
             .ok_or_else(|| D::Error::custom("expected an http:// or https:// URL"))
     }

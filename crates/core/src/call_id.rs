@@ -30,15 +30,16 @@ impl CallId {
     #[must_use]
     #[expect(
         clippy::new_without_default,
-        reason = "each is another, which `default` would hide"
+        reason = "each call returns a different ID, unlike most `default` functions"
     )]
     pub fn new() -> Self {
         Self::clamp_time(Self(Uuid::now_v7().into_bytes()), SystemTime::now())
     }
 
     /// Returns `id`, or an ID with the time `now` if the time of `id` is too far in the future.
-    /// After the system clock was set back, the `uuid` crate reuses the old time until the clock
-    /// has caught up, so all calls of some hours would seem to arrive at one future time.
+    /// After the system clock was set back, the `uuid` crate reuses its latest time until the clock
+    /// has caught up. Without this function, all calls could seem to arrive at one future time for
+    /// hours.
     fn clamp_time(id: Self, now: SystemTime) -> Self {
         if id.creation_time() <= Timestamp::from(now).plus(MAX_CLOCK_STEP_BACK) {
             return id;
@@ -78,7 +79,7 @@ impl CallId {
         Self(((id & !RANDOM_BITS) | random_bits).to_be_bytes())
     }
 
-    /// Returns the creation time of the ID.
+    /// Returns the time in the ID, to the millisecond.
     #[must_use]
     pub fn creation_time(self) -> Timestamp {
         let mut milliseconds = [0; 8];
@@ -127,9 +128,9 @@ impl fmt::Debug for CallId {
     }
 }
 
-/// The text is not a UUID version 7.
+/// Error for a text or bytes that are not a UUID of version 7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a valid call id: expected a UUID of version 7")]
+#[error("invalid call ID: expected a UUID of version 7")]
 pub struct CallIdError;
 
 #[cfg(test)]

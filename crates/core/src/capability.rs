@@ -1,8 +1,8 @@
-//! Decides which tools a model gets, and why others are dropped.
+//! Decides which tools a model gets, and reports why other tools are dropped.
 //!
 //! [`offer`] is a pure function of the tools and a [`ModelConfig`]. Configurations come from JSON,
 //! TOML or PHP arrays; HAWKI's model lists are supported unchanged. `enabled_tools` is compared
-//! with the tool's own name: callers must resolve aliases.
+//! with the name of the tool, not with aliases: callers must resolve aliases.
 //!
 //! ```
 //! use pillion_core::capability::{ModelConfig, offer};
@@ -84,8 +84,11 @@ pub enum DropReason {
 
 /// Divides `tools` into those that `model` gets and those that it does not.
 ///
-/// A model gets a tool if it has `function_calling`; for an MCP tool, if it also has `mcp` and the
-/// server has a URL; and if `enabled_tools` is absent, empty or contains the tool.
+/// A model gets a tool if all of these conditions are met:
+///
+/// - The model has `function_calling`.
+/// - The tool is native, or the model has `mcp` and the tool's server has a URL.
+/// - `enabled_tools` is absent, empty or contains the tool.
 #[must_use]
 pub fn offer<'a>(
     tools: impl IntoIterator<Item = (&'a ToolDefinition, &'a ToolOrigin)>,

@@ -26,7 +26,7 @@
 //!
 //! [`Composition`] is a validated declaration, [`check_cycles`] checks several compositions for
 //! recursion, and [`ComposedTool`] runs one. A composed tool calls its tools through
-//! [`FurtherCalls`](crate::tool::FurtherCalls) only.
+//! [`NestedCallHandle`](crate::tool::NestedCallHandle) only.
 
 mod check;
 mod checkpoint;
@@ -120,7 +120,7 @@ impl Composition {
         &self.grants
     }
 
-    /// Returns a digest of the whole declaration.
+    /// Returns the SHA-256 of the whole declaration, in hexadecimal digits.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use ring::digest::{SHA256, digest};
 
-/// Returns SHA-256 of a text or of bytes, as 64 hexadecimal digits.
+/// Returns the SHA-256 digest of a text or of bytes, as 64 hexadecimal digits.
 ///
 /// ```
 /// # use pillion_core::digest::sha256_hex;

@@ -199,7 +199,7 @@ impl Executor {
     }
 
     /// Returns this executor with separate permits, for calls that a tool makes while the tool
-    /// holds a permit of this executor. With shared permits, the inner call could wait for the
+    /// holds a permit of this executor. With shared permits, a nested call could wait for the
     /// permit of its own caller. A tool that [makes calls](crate::tool::Tool::makes_calls) holds no
     /// permit and needs no separate permits.
     #[must_use]

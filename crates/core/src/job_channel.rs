@@ -89,7 +89,7 @@ pub struct HandledJobs {
 pub struct ToolRun<T> {
     /// The identifier of the tool for the peer.
     pub tool: T,
-    /// The tool's own name, which may differ from the name in the call.
+    /// The registered name of the tool. The name in the call can be an alias.
     pub name: String,
     /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
@@ -189,8 +189,8 @@ impl<P: JobPeer> JobChannel<P> {
     }
 
     /// Runs calls, and passes the index and the result of each call that has ended to
-    /// `on_finished`. The calls whose tools the peer runs run one after the other; all other calls
-    /// run concurrently with each other and with the peer's calls.
+    /// `on_finished`. Calls of the peer's tools run one after the other. All other calls run
+    /// concurrently with each other and with the peer's calls.
     pub async fn run<F>(
         self: &Arc<Self>,
         executor: &Executor,

@@ -60,7 +60,7 @@ pub use counters::Counters;
 pub use packs::{PackContents, PackError, Packs};
 pub use resource::{
     Resource, ResourceBody, ResourceContents, ResourceError, ResourceProvider, ResourceReader,
-    ResourceTemplate, without_query,
+    ResourceTemplate, split_query,
 };
 pub use stored_items::{StoredItem, StoredItems};
 pub use stream::{EventStream, StreamEvent, StreamListener, StreamMessage};

@@ -196,10 +196,11 @@ impl ToolRegistry {
         self.state.write().insert(entry)
     }
 
-    /// Adds a tool if its name is free, or replaces the registered tool atomically if `may_replace`
-    /// returns `true` for the registered tool. Otherwise puts the new tool on standby, replacing
-    /// any other standby tool of the same name: the new tool is registered when the name becomes
-    /// free. [`withdraw`](Self::withdraw) removes the tool, whether registered or on standby.
+    /// Adds a tool. If its name is taken, replaces the registered tool if `may_replace` returns
+    /// `true` for the registered tool. Otherwise puts the new tool on standby, in place of any
+    /// other standby tool of the same name. A standby tool is registered when its name becomes
+    /// free. [`withdraw`](Self::withdraw) removes the tool, whether registered or on standby. The
+    /// check and the replacement are atomic.
     ///
     /// # Errors
     /// [`RegistryError::InvalidSchema`]: the schema of a native tool cannot be compiled.

@@ -6,8 +6,8 @@ const MIN_SIMILARITY: f64 = 0.85;
 const MAX_NAME_BYTES: usize = 64;
 const MAX_NAMES: usize = 256;
 
-/// Returns the name of which `name` is probably a misspelling: the most similar of `names`, if that
-/// name is similar enough.
+/// Returns the most similar of `names`, which `name` probably misspells; `None` if none of the
+/// names is similar enough.
 ///
 /// ```
 /// use pillion_core::similar_name;

@@ -58,7 +58,8 @@ pub use server::{RecordOwner, ServerRecord, ServerStore};
 pub use settings::SettingsStore;
 pub use step_checkpoints::StepCheckpointStore;
 
-/// All storage interfaces. Implemented for every type that implements all of them.
+/// A store with all storage interfaces. Every type that implements the individual traits also
+/// implements this trait.
 pub trait Store:
     ServerStore
     + CallLog

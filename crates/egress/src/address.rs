@@ -38,8 +38,8 @@ const METADATA_SERVICES_V6: [Ipv6Addr; 3] = [
 ];
 
 impl AddressClass {
-    /// Returns the class of an address. An IPv4-mapped address has the class of its IPv4 address;
-    /// other embedded addresses are ignored.
+    /// Returns the class of an address. An IPv4-mapped address has the class of its IPv4 address.
+    /// IPv4 addresses that are embedded in another form are ignored.
     #[must_use]
     pub fn from_ip(address: IpAddr) -> Self {
         match address.to_canonical() {

@@ -17,8 +17,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// time.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Maximum number of clients whose pools close idle connections earlier than after
-/// [`POOL_IDLE_TIMEOUT`]. When the number is exceeded, all of these limited clients are dropped.
+/// Maximum number of clients whose pools close idle connections before [`POOL_IDLE_TIMEOUT`]. When
+/// the number is exceeded, all of these limited clients are dropped.
 const MAX_LIMITED_CLIENTS: usize = 64;
 
 /// The `User-Agent` of every request that does not set this header.
@@ -80,8 +80,8 @@ struct SharedEgressClients {
     proxies: Proxies,
     /// Clients that use the proxy that the environment names, if any.
     clients: Clients,
-    /// Clients that close idle connections earlier than after [`POOL_IDLE_TIMEOUT`], or close each
-    /// connection after one request.
+    /// Clients that close idle connections before [`POOL_IDLE_TIMEOUT`], or close each connection
+    /// after one request.
     limited_clients: RwLock<Vec<LimitedClient>>,
     /// Clients for requests to this machine. They use no proxy, because a proxy would resolve
     /// `localhost` to the proxy's own machine. `None` if the environment names no proxy.
@@ -142,8 +142,8 @@ impl EgressClient {
         };
         let clients = create_clients(Route::Environment)?;
         let has_proxy = !proxies.is_empty();
-        let created = has_proxy.then(|| create_clients(Route::Direct));
-        let direct_clients = created.transpose()?;
+        let creation_outcome = has_proxy.then(|| create_clients(Route::Direct));
+        let direct_clients = creation_outcome.transpose()?;
         let shared = SharedEgressClients {
             clients,
             limited_clients: RwLock::default(),
@@ -158,9 +158,9 @@ impl EgressClient {
         })
     }
 
-    /// Creates a request with the given headers, after checking `url` against the egress policy. A
-    /// request that was not created by an `EgressClient` could reach a forbidden IP address,
-    /// because an IP address in a URL does not reach the checking resolver.
+    /// Creates a request with the given headers, after checking `url` against the egress policy.
+    /// Only this check covers an IP address in the URL: no name is resolved for such a URL, so the
+    /// checking resolver is not called.
     ///
     /// # Errors
     /// The policy forbids the URL: see [`EgressPolicy::check_url`].

@@ -24,7 +24,7 @@ const MAX_ORIGINS: usize = 64;
 /// If a server that has responded before refuses connections, it may be restarting, so the client
 /// waits for it for up to 4 seconds within the timeout. A request that the server may have received
 /// is sent again only if its method is safe, such as GET (RFC 9110, section 9.2.1). Requests with
-/// other methods use an idle connection only if the server is known to keep idle connections open.
+/// unsafe methods use an idle connection only if the server is known to keep idle connections open.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -146,7 +146,7 @@ impl HttpClient {
         let reachability = self.reachability(&url);
         let mut attempts = Attempts::new(&reachability, method.is_safe());
         let response = loop {
-            let pool_use = reachability.pool_use(attempts.choice()).await;
+            let pool_use = reachability.choose_pool_use(attempts.choice()).await;
             let (method, headers) = (method.clone(), headers.clone());
             let mut request_builder = self
                 .client

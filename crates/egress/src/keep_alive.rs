@@ -30,16 +30,16 @@ const MAX_CLOSE_TTL: Duration = Duration::from_secs(3600);
 
 /// An estimate of the time for which a server keeps idle connections open.
 ///
-/// A server may close an idle connection at any time without announcing the close. If the close and
-/// a request cross, the client cannot tell whether the server has received the request. This type
-/// makes such crossings unlikely: a request that must not be sent again uses an idle connection
-/// only after the server has kept an idle connection open, and for a while after the server has
-/// closed a connection, requests use only connections that have been idle for at most half as long
-/// as the closed connection.
+/// A server may close an idle connection at any time without announcing the close. If the client
+/// sends a request at the same time, the client cannot tell whether the server has received the
+/// request. Two rules make this case unlikely. A request that must not be sent again uses an idle
+/// connection only after the server has kept an idle connection open. After the server has closed a
+/// connection, requests use for a while only connections that have been idle for at most half as
+/// long as the closed connection.
 #[derive(Debug, Default)]
 pub struct KeepAliveEstimate {
     /// Whether the server has kept an idle connection open since the server last closed a
-    /// connection early.
+    /// connection that had been idle only briefly.
     is_proven: AtomicBool,
     /// Whether `closes` is set. If `false`, requests need not lock `closes`.
     has_closes: AtomicBool,
@@ -97,7 +97,7 @@ impl KeepAliveEstimate {
     }
 
     /// Returns whether the server has kept an idle connection open since the server last closed a
-    /// connection early.
+    /// connection that had been idle only briefly.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.is_proven.load(Ordering::Relaxed)

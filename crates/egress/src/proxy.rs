@@ -59,7 +59,8 @@ impl Proxies {
     /// ```
     ///
     /// # Errors
-    /// [`InvalidProxy`] for a variable that is used for a scheme and names no proxy.
+    /// [`InvalidProxy`] if, for a scheme, the first variable that is not empty does not name a
+    /// valid proxy.
     pub fn from_variables(
         variable: impl Fn(&str) -> Option<Result<String, ()>>,
     ) -> Result<Self, InvalidProxy> {

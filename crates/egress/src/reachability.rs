@@ -28,7 +28,7 @@ pub struct Reachability {
 struct LastResponse {
     received_at: Instant,
     /// The local address of the connection, which identifies the connection while it is open.
-    connection: Option<SocketAddr>,
+    local_address: Option<SocketAddr>,
 }
 
 /// Which connections a request uses.
@@ -76,9 +76,9 @@ impl Default for Reachability {
 }
 
 impl Reachability {
-    /// Returns which connections a request may use. If `choice` allows only reliable connections,
+    /// Chooses which connections a request may use. If `choice` allows only reliable connections,
     /// first lets the client's tasks detect which idle connections the server has closed.
-    pub async fn pool_use(&self, choice: ConnectionChoice) -> PoolUse {
+    pub async fn choose_pool_use(&self, choice: ConnectionChoice) -> PoolUse {
         if choice == ConnectionChoice::Reliable {
             // The task yields once, so that the runtime polls the operating system and detects
             // closed connections.
@@ -105,13 +105,13 @@ impl Reachability {
         if pool_use == PoolUse::New {
             return;
         }
-        let connection = local_address(response);
+        let local_address = local_address(response);
         let previous = self.last_response.lock().replace(LastResponse {
             received_at: Instant::now(),
-            connection,
+            local_address,
         });
-        let previous_connection = previous.and_then(|response| response.connection);
-        if previous_connection.is_some() && previous_connection == connection {
+        let previous_address = previous.and_then(|response| response.local_address);
+        if previous_address.is_some() && previous_address == local_address {
             self.keep_alive.note_reused();
         }
         if let Some(idle_time) = pool_use.idle_time() {

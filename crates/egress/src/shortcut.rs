@@ -146,9 +146,9 @@ impl DirectClient {
         if self.has_redirected.load(Ordering::Relaxed) {
             return SendOutcome::NotSent;
         }
-        let mut request = self.request(headers, body);
+        let mut request = self.create_request(headers, body);
         loop {
-            let Some(mut connection) = self.connection(choice).await else {
+            let Some(mut connection) = self.acquire_connection(choice).await else {
                 return SendOutcome::NotSent;
             };
             let idle_time = connection.idle_time;
@@ -183,14 +183,18 @@ impl DirectClient {
         self.keep_alive.forget_closes();
     }
 
-    fn request(&self, headers: &HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+    fn create_request(&self, headers: &HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.target.clone();
-        let sent = request.headers_mut();
-        sent.clone_from(headers);
-        sent.entry(HOST).or_insert_with(|| self.host_header.clone());
-        sent.entry(USER_AGENT).or_insert(USER_AGENT_PRODUCT);
+        let request_headers = request.headers_mut();
+        request_headers.clone_from(headers);
+        request_headers
+            .entry(HOST)
+            .or_insert_with(|| self.host_header.clone());
+        request_headers
+            .entry(USER_AGENT)
+            .or_insert(USER_AGENT_PRODUCT);
         request
     }
 
@@ -231,7 +235,7 @@ impl DirectClient {
     }
 
     /// Returns an idle or a new connection; `None` if connecting fails.
-    async fn connection(&self, choice: ConnectionChoice) -> Option<DrivenConnection> {
+    async fn acquire_connection(&self, choice: ConnectionChoice) -> Option<DrivenConnection> {
         let runtime = Handle::current().id();
         while let Some((mut connection, idle_time)) = self.take(runtime, choice) {
             if connection.is_open_now().await {
@@ -243,7 +247,7 @@ impl DirectClient {
             }
             self.keep_alive.note_closed(idle_time);
         }
-        for address in self.addresses().await {
+        for address in self.look_up_addresses().await {
             let connect_outcome = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
             if let Ok(Ok(stream)) = connect_outcome {
                 return DrivenConnection::new(stream, runtime).await;
@@ -314,14 +318,14 @@ impl DirectClient {
         if sweeper.is_none_or(AbortOnDropHandle::is_finished)
             && let Ok(runtime) = Handle::try_current()
         {
-            let task = runtime.spawn(Self::close_idle(Arc::downgrade(self)));
+            let task = runtime.spawn(Self::close_idle_connections(Arc::downgrade(self)));
             idle_connections.sweeper = Some(AbortOnDropHandle::new(task));
         }
         None
     }
 
     /// Closes expired connections until no connection is left.
-    async fn close_idle(client: Weak<Self>) {
+    async fn close_idle_connections(client: Weak<Self>) {
         loop {
             sleep(IDLE_TIMEOUT).await;
             let Some(client) = client.upgrade() else {
@@ -341,7 +345,7 @@ impl DirectClient {
     }
 
     /// Returns those addresses of the server's host that the policy allows.
-    async fn addresses(&self) -> Vec<SocketAddr> {
+    async fn look_up_addresses(&self) -> Vec<SocketAddr> {
         let (Some(host), Some(port)) = (self.url.host(), self.url.port_or_known_default()) else {
             return Vec::new(); // Every `http` URL has a host and a port.
         };
@@ -349,9 +353,9 @@ impl DirectClient {
             Host::Ipv4(address) => vec![address.into()],
             Host::Ipv6(address) => vec![address.into()],
             Host::Domain(name) => {
-                let found = (self.lookup)(name.to_owned()).await.unwrap_or_default();
+                let found_addresses = (self.lookup)(name.to_owned()).await.unwrap_or_default();
                 let host = HostName::from_name(name);
-                resolver::filter_addresses(&self.policy, host, found).unwrap_or_default()
+                resolver::filter_addresses(&self.policy, host, found_addresses).unwrap_or_default()
             }
         };
         let socket_addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, port));

@@ -1,12 +1,14 @@
-//! Limits, for each principal, the memory that the limit on connections does not bound: the memory
-//! of requests that continue after their clients have disconnected or that wait for their clients'
-//! next requests, and the memory of the JSON values of parsed requests.
+//! Limits, for each principal, the memory that the limit on connections does not bound:
 //!
-//! A request whose client waits for the response is *attached*. The number of connections and the
-//! size of bodies limit such requests, so only their JSON values, which need many times the memory
-//! of their text, are charged to the principal. A *detached* request is charged to its principal
-//! until it ends, wherever it waits: for a tool, an approval, the client's input, or the list of a
-//! server.
+//! - the memory of requests that continue after their clients have disconnected, or that wait for
+//!   their clients' next requests;
+//! - the memory of the JSON values of parsed requests.
+//!
+//! A request whose client waits for the response is *attached*. The maximum number of connections
+//! and the maximum size of bodies already bound the text of attached requests. Only their JSON
+//! values, which need many times the memory of the text, count toward the principal's limits. A
+//! *detached* request, whose client no longer waits, counts toward its principal's limits until the
+//! request ends.
 
 mod attachment;
 
@@ -40,10 +42,10 @@ pub const REQUEST_VALUE_LIMITS: AccountLimits = AccountLimits {
     },
 };
 
-/// A number of requests and their memory, as charged to an account or as a limit.
+/// A number of requests and their memory: the usage of an account, or a limit on the usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The number of requests that are charged.
+    /// The number of requests.
     pub count: usize,
     /// The memory of the requests, in bytes.
     pub bytes: u64,
@@ -91,7 +93,7 @@ pub struct AccountLimits {
     pub total: Usage,
 }
 
-/// Counts the requests and the memory that are charged to each principal, and enforces the limits.
+/// Counts the requests of each principal and their memory, and enforces the limits.
 #[derive(Debug, Default)]
 pub struct PrincipalAccounts(Mutex<Accounts>);
 
@@ -102,9 +104,10 @@ struct Accounts {
     usages: HashMap<Option<String>, Usage>,
 }
 
-/// A charge to a principal's account. Dropping the value releases the charge.
+/// A reservation of requests and memory in a principal's account. Dropping the value releases the
+/// reservation.
 #[derive(Debug)]
-pub struct Charge {
+pub struct AccountReservation {
     accounts: Arc<PrincipalAccounts>,
     principal: Option<String>,
     usage: Usage,
@@ -119,23 +122,31 @@ impl PrincipalAccounts {
         accounts
     }
 
-    /// Changes the limits. Existing charges stay in effect, even above the new limits.
+    /// Changes the limits. Existing reservations stay valid, even above the new limits.
     pub fn set_limits(&self, limits: AccountLimits) {
         self.0.lock().limits = limits;
     }
 
-    /// Charges `usage` to the account of `principal`. Returns `None` if the charge would exceed the
-    /// limits.
-    pub fn charge(self: &Arc<Self>, principal: Option<&str>, usage: Usage) -> Option<Charge> {
+    /// Reserves `usage` in the account of `principal`. Returns `None` if the usage would exceed a
+    /// limit.
+    pub fn try_reserve(
+        self: &Arc<Self>,
+        principal: Option<&str>,
+        usage: Usage,
+    ) -> Option<AccountReservation> {
         let mut accounts = self.0.lock();
         let principal_usage = accounts.usage_of_principal(principal);
         let is_within_limits = accounts.admits(principal_usage, usage);
         is_within_limits.then(|| self.add(&mut accounts, principal, usage))
     }
 
-    /// Charges `usage` to the account of `principal` even above the limits, for work that cannot be
-    /// cancelled.
-    fn charge_anyway(self: &Arc<Self>, principal: Option<&str>, usage: Usage) -> Charge {
+    /// Reserves `usage` in the account of `principal`, even above the limits, for a request that
+    /// cannot be cancelled.
+    fn reserve_above_limits(
+        self: &Arc<Self>,
+        principal: Option<&str>,
+        usage: Usage,
+    ) -> AccountReservation {
         self.add(&mut self.0.lock(), principal, usage)
     }
 
@@ -144,20 +155,20 @@ impl PrincipalAccounts {
         accounts: &mut Accounts,
         principal: Option<&str>,
         usage: Usage,
-    ) -> Charge {
+    ) -> AccountReservation {
         let principal = principal.map(str::to_owned);
         let principal_usage = accounts.usages.entry(principal.clone()).or_default();
         *principal_usage = principal_usage.plus(usage);
         accounts.total = accounts.total.plus(usage);
-        Charge {
+        AccountReservation {
             accounts: Arc::clone(self),
             principal,
             usage,
         }
     }
 
-    /// Returns whether `usage` could be charged to the account within the limits if `freed_usage`,
-    /// which is already charged to the account, were released.
+    /// Returns whether [`try_reserve`](Self::try_reserve) would accept `usage` after the release of
+    /// `freed_usage`, a part of the principal's current usage.
     pub fn would_fit(&self, principal: Option<&str>, usage: Usage, freed_usage: Usage) -> bool {
         let mut accounts = self.0.lock();
         let remaining_usage = accounts.usage_of_principal(principal).minus(freed_usage);
@@ -184,7 +195,7 @@ impl PrincipalAccounts {
 impl Accounts {
     fn usage_of_principal(&self, principal: Option<&str>) -> Usage {
         // The search is linear, because a lookup would need a copy of the name. Only principals
-        // with charges have entries.
+        // with reservations have entries.
         let mut usages = self.usages.iter();
         let own_usage = usages.find(|(name, _)| name.as_deref() == principal);
         own_usage.map_or_else(Usage::default, |(_, usage)| *usage)
@@ -199,7 +210,7 @@ impl Accounts {
     }
 }
 
-impl Drop for Charge {
+impl Drop for AccountReservation {
     fn drop(&mut self) {
         let mut accounts = self.accounts.0.lock();
         accounts.total = accounts.total.minus(self.usage);
@@ -212,8 +223,8 @@ impl Drop for Charge {
     }
 }
 
-impl Charge {
-    /// Returns the charged usage.
+impl AccountReservation {
+    /// Returns the reserved usage.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.usage
@@ -254,20 +265,20 @@ mod tests {
     fn a_principal_is_limited_in_number_and_bytes_and_leaves_room_for_others() {
         let accounts = accounts(usage(3, 100), usage(8, 160));
         let (eve, ann) = (Some("token:eve"), Some("token:ann"));
-        assert!(accounts.charge(eve, usage(1, 101)).is_none());
+        assert!(accounts.try_reserve(eve, usage(1, 101)).is_none());
         // A principal may use at most as much as stays free for others: 80 of 160.
-        assert!(accounts.charge(eve, usage(1, 81)).is_none());
-        let first = accounts.charge(eve, usage(1, 80)).unwrap();
+        assert!(accounts.try_reserve(eve, usage(1, 81)).is_none());
+        let first = accounts.try_reserve(eve, usage(1, 80)).unwrap();
         assert!(accounts.is_full(eve) && !accounts.is_full(ann));
-        assert!(accounts.charge(ann, usage(1, 41)).is_none());
-        let second = accounts.charge(ann, usage(1, 40)).unwrap();
-        assert!(accounts.charge(None, usage(1, 20)).is_some());
+        assert!(accounts.try_reserve(ann, usage(1, 41)).is_none());
+        let second = accounts.try_reserve(ann, usage(1, 40)).unwrap();
+        assert!(accounts.try_reserve(None, usage(1, 20)).is_some());
         drop(first);
-        let charges = (0..3).map_while(|_| accounts.charge(eve, usage(1, 1)));
-        let more: Vec<_> = charges.collect();
+        let reservations = (0..3).map_while(|_| accounts.try_reserve(eve, usage(1, 1)));
+        let more: Vec<_> = reservations.collect();
         assert_eq!(more.len(), 3);
         assert!(accounts.is_full(eve), "three requests");
-        assert!(accounts.charge(eve, usage(1, 0)).is_none());
+        assert!(accounts.try_reserve(eve, usage(1, 0)).is_none());
         // `would_fit` subtracts the usage that is released first.
         assert!(!accounts.would_fit(eve, usage(1, 50), Usage::default()));
         assert!(accounts.would_fit(eve, usage(1, 50), more[0].usage()));
@@ -279,20 +290,20 @@ mod tests {
     #[test]
     fn many_principals_together_stay_within_the_total() {
         let accounts = accounts(usage(1_000, 1_000), usage(1_000, 1_000));
-        let mut charges = Vec::new();
+        let mut reservations = Vec::new();
         for name in 0..100 {
             let name = format!("token:{name}");
-            while let Some(charge) = accounts.charge(Some(&name), usage(1, 1)) {
-                charges.push(charge);
+            while let Some(reservation) = accounts.try_reserve(Some(&name), usage(1, 1)) {
+                reservations.push(reservation);
             }
         }
         let total = accounts.total();
         assert!(total.count <= 1_000 && total.bytes <= 1_000, "{total:?}");
-        assert!(charges.len() > 900, "{}", charges.len());
-        // Work that cannot be cancelled is charged, too.
-        charges.push(accounts.charge_anyway(None, usage(1, 5_000)));
+        assert!(reservations.len() > 900, "{}", reservations.len());
+        // Memory is reserved for work that cannot be cancelled, too.
+        reservations.push(accounts.reserve_above_limits(None, usage(1, 5_000)));
         assert!(accounts.is_full(Some("token:new")));
-        drop(charges);
+        drop(reservations);
         assert_eq!(accounts.total(), Usage::default());
     }
 

@@ -101,7 +101,8 @@ impl Approvals {
     /// decided twice, the first decision counts.
     ///
     /// # Errors
-    /// `not_found`; `conflict` if the approval was already decided or has expired.
+    /// `not_found` if there is no such approval; `conflict` if the approval was already decided or
+    /// has expired.
     pub async fn decide(
         &self,
         store: &dyn Store,
@@ -111,9 +112,9 @@ impl Approvals {
         store.decide_approval(id, decision).await?;
         self.shared.pending_decisions.wake_poll(id);
         let record = store
-            .approval(id)
+            .find_approval(id)
             .await?
-            .ok_or_else(|| StoreError::not_found("the approval was removed"))?;
+            .ok_or_else(|| StoreError::not_found(format!("approval {id} was removed")))?;
         self.shared.events.publish(&Event::ApprovalDecided(&record));
         tracing::info!(
             approval.id = id, tool.name = %record.tool, decided_by = %decision.decider,
@@ -138,7 +139,10 @@ impl Approvals {
             record.arguments_hash == required_approval.hash && record.is_valid(now)
         };
         if let Some(id) = &required_approval.requested_id {
-            let approval = store.approval(id).await.map_err(failure::for_store_error)?;
+            let approval = store
+                .find_approval(id)
+                .await
+                .map_err(failure::for_store_error)?;
             if let Some(record) = approval.filter(is_match) {
                 return Ok(Some(record));
             }
@@ -165,8 +169,8 @@ impl Approvals {
     ) -> Result<ApprovalRecord, ToolFailure> {
         let (section, redaction, events) = (self.section(), self.redaction(), &self.shared.events);
         let _creation_guard = self.shared.pending_decisions.creation_lock.lock().await;
-        let required = RequiredApproval::for_request(request);
-        if let Some(record) = self.find_valid(store, &required).await? {
+        let required_approval = RequiredApproval::for_request(request);
+        if let Some(record) = self.find_valid(store, &required_approval).await? {
             return Ok(record);
         }
         let now = Timestamp::now();
@@ -266,7 +270,7 @@ impl Approvals {
             Ok(record) => Some(record),
             // If the approval is already decided, the earlier decision counts.
             Err(error) if error.is_conflict() => {
-                let earlier_record = store.approval(&record.id).await;
+                let earlier_record = store.find_approval(&record.id).await;
                 earlier_record.map_err(failure::for_store_error)?
             }
             Err(error) => return Err(failure::for_store_error(error)),
@@ -284,16 +288,17 @@ impl Approvals {
         let required_approval = RequiredApproval::for_request(request);
         while let Some(record) = self.find_valid(store, &required_approval).await? {
             let verdict = record.decision.as_ref().map(|decision| decision.verdict);
-            // The arguments are compared, because another approval of the same call may have other
-            // edited arguments.
-            let has_arguments = edited_arguments(&record, request)? == request.edited_arguments;
-            if verdict != Some(Verdict::Approved) || !has_arguments {
+            // The arguments are compared, because another approval of the same call can have
+            // different edited arguments.
+            let has_same_arguments =
+                edited_arguments(&record, request)? == request.edited_arguments;
+            if verdict != Some(Verdict::Approved) || !has_same_arguments {
                 break;
             }
             match store.use_approval(&record.id, Timestamp::now()).await {
                 Ok(()) => {
-                    // The call that requested the approval will never run, because this call, which
-                    // runs instead, has its own record.
+                    // This call uses the approval of an earlier call. The earlier call will never
+                    // run, so its record in the call log is closed.
                     if let Some(call) = record.call.filter(|_| record.call != request.call) {
                         let failure = failure::for_used(&record);
                         let now = Timestamp::now();
@@ -326,8 +331,9 @@ impl Approvals {
         max_wait: Duration,
     ) -> Result<Decision, ToolFailure> {
         let pending_decisions = &self.shared.pending_decisions;
-        let read = approval_reader(store, &record.id);
-        let mut outcome = std::pin::pin!(pending_decisions.wait_for_outcome(&record.id, read));
+        let read_approval = approval_reader(store, &record.id);
+        let wait = pending_decisions.wait_for_outcome(&record.id, read_approval);
+        let mut outcome = std::pin::pin!(wait);
         let mut close_signal = std::pin::pin!(pending_decisions.wait_until_closed());
         let deadline = Instant::now() + max_wait;
         loop {
@@ -371,7 +377,7 @@ impl Approvals {
         };
         let mut earliest_end = end;
         for id in ids {
-            let result = pillion_deadline::timeout_at(earliest_end, store.approval(id)).await;
+            let result = pillion_deadline::timeout_at(earliest_end, store.find_approval(id)).await;
             let now = Timestamp::now();
             match result {
                 Ok(Ok(Some(record))) if record.is_valid(now) => {
@@ -396,8 +402,8 @@ impl Approvals {
     }
 }
 
-/// Returns whether the call may run, according to the decision in `record`. Returns `None` without
-/// a decision.
+/// Returns the decision in `record`, as a failure if the approval was denied. Returns `None` if the
+/// approval is not decided.
 fn recorded_decision(
     record: &ApprovalRecord,
     request: &ApprovalRequest,
@@ -516,7 +522,7 @@ fn approval_reader(
     let (store, id) = (Arc::clone(store), id.to_owned());
     move || {
         let (store, id) = (Arc::clone(&store), id.clone());
-        Box::pin(async move { store.approval(&id).await })
+        Box::pin(async move { store.find_approval(&id).await })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Text from clients, and its preparation for error messages.
+//! Shortens text from clients for error messages.
 
 /// Maximum length of client input in an error message, in characters.
 const MAX_INPUT_CHARS: usize = 128;

@@ -4,7 +4,7 @@ use parking_lot::RwLock;
 use pillion_core::store::Timestamp;
 use tokio::sync::broadcast;
 
-/// Maximum number of notifications that wait for a slow listener. Each further notification
+/// Maximum number of notifications that wait for a slow subscriber. Each further notification
 /// replaces the oldest.
 const MAX_WAITING_NOTIFICATIONS: usize = 256;
 
@@ -51,7 +51,7 @@ pub struct ServerReport {
 }
 
 impl ServerReport {
-    /// Returns the status that clients are shown.
+    /// Returns the status that clients see.
     pub fn status(&self) -> ConnectionStatus {
         match (self.was_contacted, &self.error) {
             (_, Some(_)) => ConnectionStatus::Error,
@@ -71,8 +71,8 @@ pub struct ServerConnected {
     pub at: Timestamp,
 }
 
-/// The channel of notifications that servers have connected. Cheap to clone. Without listeners, a
-/// notification costs nothing.
+/// The channel of notifications that servers have connected. Cheap to clone. Notifications without
+/// subscribers are discarded.
 #[derive(Debug, Clone)]
 pub struct Connections(broadcast::Sender<ServerConnected>);
 
@@ -89,7 +89,7 @@ impl Connections {
     }
 
     pub(crate) fn notify_connected(&self, server: &str) {
-        // The error is ignored, because it only means that there is no listener.
+        // The error is ignored, because it only means that there is no subscriber.
         let _ = self.0.send(ServerConnected {
             server: server.to_owned(),
             at: Timestamp::now(),

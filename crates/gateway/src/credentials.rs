@@ -42,8 +42,8 @@ pub async fn open_vault(
     Ok(Some(Arc::new(vault)))
 }
 
-/// Returns the ID of a server of the configuration file, derived from its label.
-pub fn file_id(label: &str) -> String {
+/// Returns the ID of a server in the configuration file, derived from the label of the server.
+pub fn server_id_from_label(label: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(b"pillion server of the configuration file\0");
     hash.update(label.as_bytes());

@@ -32,11 +32,14 @@ pub fn build(declared: &DeclaredTools, store: &Arc<dyn CheckpointStore>) -> Vec<
 }
 
 impl RegisteredTools {
-    /// Registers `tools` in place of the previous tools. A name that occurs in the previous tools
-    /// and in `tools` belongs to one of the two tools at all times. A tool of an MCP server loses
-    /// its name to a tool in `tools`; a name that belongs to any other tool, such as a worker's,
-    /// stays with that tool as long as the tool exists. If two of `tools` have the same name, the
-    /// first gets the name, unless it is not offered. Without `events`, no changes are published.
+    /// Registers `tools` in place of the previous tools. Publishes the changes to `events`, if set.
+    ///
+    /// - A previous tool is replaced by the new tool of the same name without an interval in which
+    ///   the name is unknown.
+    /// - A new tool replaces an MCP server's tool of the same name.
+    /// - A new tool whose name belongs to any other tool, such as a worker's, is not offered until
+    ///   the other tool is removed.
+    /// - If two of `tools` have the same name, the first offered tool gets the name.
     pub fn replace_tools(
         &self,
         tools: Vec<Arc<dyn Tool>>,
@@ -105,7 +108,7 @@ fn compare_tools(previous: &[Arc<RegisteredTool>], current: &[Arc<RegisteredTool
     changes
 }
 
-/// Returns whether a tool is offered under its name.
+/// Returns whether a tool is offered, and is the tool that `registry` has under the tool's name.
 fn is_registered_in(tool: &Arc<RegisteredTool>, registry: &ToolRegistry) -> bool {
     let holder = registry.get(tool.name().as_str());
     tool.is_offered() && holder.is_some_and(|holder| Arc::ptr_eq(&holder, tool))

@@ -1,9 +1,10 @@
-//! Events for listeners: calls, MCP servers, approvals, changed tools and changed configuration.
+//! The event stream for clients: calls, MCP servers, approvals, changed tools and changed
+//! configuration.
 //!
-//! All events are in one ring buffer, in which each listener has a position. A slow listener holds
-//! no memory; if the ring has overwritten the listener's next event, the listener gets a `reset`
-//! event. A client that resumes with the ID of an event that is no longer in the ring gets a
-//! `reset` event as well.
+//! All events are in one ring buffer, in which the [`Listener`] of each client has a position. A
+//! slow client needs no further memory: if the ring has overwritten the client's next event, the
+//! client gets a `reset` event. A client that resumes with the ID of an event that is no longer in
+//! the ring gets a `reset` event as well.
 
 mod event;
 mod listener;
@@ -33,25 +34,25 @@ const MAX_EVENTS: usize = 4_096;
 /// Maximum size of all events in the ring, in bytes.
 const MAX_RING_BYTES: usize = 1 << 20;
 
-/// Time for which events of calls are still recorded after the last listener has disconnected,
-/// because the listener may resume.
+/// Time for which events of calls are still recorded after the last client has disconnected,
+/// because the client may resume.
 const RESUME_TTL: Duration = Duration::from_secs(300);
 
-/// Publishes events to all listeners, and stores the most recent ones for clients that reconnect.
+/// Publishes events to all connected clients, and stores recent events for clients that reconnect.
 #[derive(Debug)]
 pub struct EventBus {
     /// The prefix of the event IDs of this process.
     epoch: String,
     ring: Mutex<EventRing>,
-    /// The number of the next event, and whether the bus is closed.
+    /// The sequence number of the next event, and whether the bus is closed.
     position: watch::Sender<BusPosition>,
     listener_count: AtomicUsize,
     started_at: Instant,
-    /// The time at which the last listener disconnected, in seconds since `started_at`; 0 if no
-    /// listener has disconnected.
+    /// The time at which a client last disconnected, in seconds since `started_at`; 0 if no client
+    /// has disconnected yet.
     last_disconnected_at: AtomicU64,
-    /// Whether events of calls were skipped because there was no listener. Reset when a listener is
-    /// created.
+    /// Whether events of calls were skipped because no client was connected. Reset when a listener
+    /// is created.
     has_gap: AtomicBool,
     new_tool_observer: RwLock<Option<Arc<dyn NewToolObserver>>>,
 }
@@ -66,7 +67,7 @@ struct BusPosition {
 struct EventRing {
     events: VecDeque<SerializedEvent>,
     bytes: usize,
-    /// The number of the next event.
+    /// The sequence number of the next event.
     next_number: u64,
 }
 
@@ -81,8 +82,8 @@ impl Default for EventRing {
 }
 
 impl EventRing {
-    /// Returns the number of the oldest event in the ring, or of the next event if the ring is
-    /// empty.
+    /// Returns the sequence number of the oldest event in the ring, or of the next event if the
+    /// ring is empty.
     fn first_number(&self) -> u64 {
         self.events
             .front()
@@ -90,7 +91,7 @@ impl EventRing {
     }
 }
 
-/// An event as it is stored and sent: its text in the format of server-sent events.
+/// An event with its text in the format of server-sent events.
 #[derive(Debug, Clone)]
 struct SerializedEvent {
     number: u64,
@@ -129,7 +130,7 @@ impl EventBus {
         }
     }
 
-    /// Publishes an event, without waiting for listeners.
+    /// Publishes an event, without waiting for clients.
     pub(crate) fn publish(&self, event: &Event<'_>) {
         let kind = event.kind();
         let data = serialize_limited(event.data());
@@ -163,12 +164,14 @@ impl EventBus {
             .send_modify(|position| position.is_closed = true);
     }
 
-    /// Creates a listener that starts after the event `last_id`, or with the next event. If
-    /// `last_id` is no longer in the ring, the listener starts with a `reset` event.
+    /// Creates the listener of a client. Without `last_id`, the listener starts with the next
+    /// event. With `last_id`, the listener starts after the event with this ID, or with a `reset`
+    /// event if that event is no longer in the ring.
     pub fn listen(self: &Arc<Self>, last_id: Option<&str>, kinds: EventKinds) -> Listener {
         self.listener_count.fetch_add(1, Ordering::Relaxed);
         if self.has_gap.swap(false, Ordering::Relaxed) {
-            // The ring is cleared, so that a listener that resumes notices that events are missing.
+            // The ring is cleared, so that a client that resumes gets a `reset` event: the ring
+            // lacks the skipped events.
             let mut ring = self.ring.lock();
             ring.events.clear();
             ring.bytes = 0;
@@ -183,8 +186,8 @@ impl EventBus {
         self.listener_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns whether the events of calls must be recorded, because there are listeners or a
-    /// listener may resume. If not, marks that events were skipped.
+    /// Returns whether a client is connected, or has disconnected so recently that it may resume.
+    /// If not, records that events of calls are skipped.
     fn has_listeners(&self) -> bool {
         let disconnected_at = self.last_disconnected_at.load(Ordering::Relaxed);
         let has_listeners = self.listener_count.load(Ordering::Relaxed) > 0

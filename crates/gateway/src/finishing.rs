@@ -46,7 +46,7 @@ impl FinishingLock {
     pub(crate) fn is_held(socket: &Path, run_id: &str) -> io::Result<bool> {
         let file = match open_lock_file(socket) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            file => file?,
+            result => result?,
         };
         let mut lock = byte_lock(run_id)?;
         fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock))?;

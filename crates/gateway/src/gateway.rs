@@ -88,7 +88,8 @@ pub struct VisibleTools {
 }
 
 impl VisibleTools {
-    /// Returns every server that could not be queried.
+    /// Returns all MCP servers whose tools could not be listed: shared servers, and servers that
+    /// list tools for the caller alone.
     #[must_use]
     pub fn unavailable_servers(self) -> Vec<UnavailableServer> {
         let mut unavailable_servers = self.unavailable_servers;
@@ -100,8 +101,8 @@ impl VisibleTools {
     #[must_use]
     pub fn server_tools(&self, gateway: &Gateway) -> IndexMap<ToolName, Arc<UpstreamTool>> {
         let mut tools = gateway.upstreams().tools();
-        let own_tools = self.caller_tools.listed_tools.iter();
-        tools.extend(own_tools.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
+        let caller_tools = self.caller_tools.listed_tools.iter();
+        tools.extend(caller_tools.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
         tools
     }
 }
@@ -219,7 +220,7 @@ impl Gateway {
         &self.shared.loaded_packs.offered_packs
     }
 
-    /// Returns the offered packs of which a caller with this visibility may see at least one tool.
+    /// Returns the offered packs with at least one tool that a caller with this visibility may see.
     pub fn visible_packs(&self, visibility: &Visibility) -> Packs {
         visibility.packs(self.packs())
     }
@@ -258,8 +259,8 @@ impl Gateway {
         self.shared.upstreams.reports()
     }
 
-    /// Returns why the store, or the directory of stored results, cannot be written, as far as the
-    /// latest write or check has shown.
+    /// Returns why the store or the directory of stored results cannot be written. The failure is
+    /// that of the latest write or check, whose success clears it; this function checks nothing.
     pub fn store_failure(&self) -> Option<String> {
         let failure = self.shared.state.as_ref()?.store_failure();
         failure.or_else(|| self.results()?.failure())
@@ -270,12 +271,12 @@ impl Gateway {
     /// outcome.
     pub async fn check_store(&self) {
         if let Some(state) = &self.shared.state {
-            let results = async {
+            let results_check = async {
                 if let Some(results) = self.results() {
                     results.check().await;
                 }
             };
-            join(state.check_store(), results).await;
+            join(state.check_store(), results_check).await;
         }
     }
 
@@ -330,8 +331,8 @@ impl Gateway {
             .await
     }
 
-    /// Returns what [`list_visible_tools`](Self::list_visible_tools) returns, without the tools of
-    /// servers that do not list them within `limit`.
+    /// Returns the tools like [`list_visible_tools`](Self::list_visible_tools), but waits at most
+    /// `limit` for the lists. Servers that do not respond within `limit` are unavailable.
     pub async fn list_visible_tools_with_timeout(
         &self,
         limit: Duration,
@@ -369,15 +370,16 @@ impl Gateway {
         lookup.resolve(context).await
     }
 
-    /// Returns the longest of the call timeouts of the tools with these names. Without names,
-    /// returns the default timeout of a call.
+    /// Returns the longest call timeout among the tools with these names. Without names, returns
+    /// the default timeout of a call.
     pub fn timeout_of_calls<'a>(&self, names: impl Iterator<Item = &'a str>) -> Duration {
         let executor = self.executor();
         let timeouts = names.map(|name| executor.timeout_of(name));
         timeouts.max().unwrap_or_else(|| executor.timeout_of(""))
     }
 
-    /// Returns the prefix of the tool names of the MCP server with this label.
+    /// Returns the prefix that the tools of the MCP server with this label have in the registry;
+    /// empty for an unknown label.
     pub fn tool_prefix(&self, label: &str) -> &str {
         self.shared.upstreams.tool_prefix(label)
     }
@@ -401,9 +403,9 @@ pub enum NameScope {
     /// The names and aliases of the registry, and misspelled names that are
     /// [repaired](repaired_names) to one of them.
     Registered,
-    /// The names of `Registered`, and the names that MCP clients see: a server's own name for a
-    /// tool, if no other server has the name or could have it, and the server has no configured
-    /// prefix.
+    /// The names and aliases of the registry, and the names that MCP clients see. MCP clients see
+    /// the unprefixed name of a server's tool if the configuration sets no prefix for the server,
+    /// and no other tool has the name or could have it.
     ListedToClients,
 }
 
@@ -488,11 +490,12 @@ impl ToolLookup<'_> {
         let mut missing_names = self.missing_names(&tools);
         let mut caller_tools = CallerTools::default();
         if !missing_names.is_empty() {
-            let remaining = limit.saturating_sub(started_at.elapsed());
-            let lookup = upstreams.find_user_tools_with_timeout(context, &missing_names, remaining);
+            let remaining_time = limit.saturating_sub(started_at.elapsed());
+            let lookup =
+                upstreams.find_user_tools_with_timeout(context, &missing_names, remaining_time);
             caller_tools = lookup.await;
             missing_names.retain(|name| !self.names.contains(&name.as_str()));
-            caller_tools.add_unavailable(upstreams, &missing_names);
+            caller_tools.add_unavailable_tools(upstreams, &missing_names);
         }
         let tools = self.names.iter().zip(tools).map(|(name, shared_tool)| {
             let find_caller_tool = || self.caller_tool_or_not_offered(&caller_tools, name);
@@ -536,8 +539,9 @@ impl ToolLookup<'_> {
         }
     }
 
-    /// Returns the caller's per-user tool with this name, or else a registered tool that is not
-    /// offered, whose calls return an error that says what the tool needs.
+    /// Returns the caller's per-user tool with this name. If there is none, returns the registered
+    /// tool with this name even if the tool is not offered: a call of such a tool fails with an
+    /// error that says what the tool needs.
     fn caller_tool_or_not_offered(
         &self,
         caller_tools: &CallerTools,
@@ -551,7 +555,7 @@ impl ToolLookup<'_> {
         let find_by_other_name = || match self.scope {
             NameScope::Registered => repaired_names(name).find_map(|name| tools.get(name).cloned()),
             NameScope::ListedToClients => {
-                caller_tools.find_by_own_name(self.gateway.upstreams(), name)
+                caller_tools.find_by_unprefixed_name(self.gateway.upstreams(), name)
             }
         };
         let caller_tool = tools.get(name).cloned().or_else(find_by_other_name);
@@ -565,12 +569,19 @@ impl ToolLookup<'_> {
         &self,
         caller_tools: &CallerTools,
         name: &str,
-        unavailable: &[UnavailableServer],
+        unavailable_servers: &[UnavailableServer],
     ) -> MissingTool {
         let (upstreams, visibility) = (self.gateway.upstreams(), self.visibility);
-        match MissingTool::find(upstreams, visibility, caller_tools, name, unavailable) {
+        match MissingTool::find(
+            upstreams,
+            visibility,
+            caller_tools,
+            name,
+            unavailable_servers,
+        ) {
             MissingTool::Unknown if self.scope == NameScope::ListedToClients => {
-                let unavailable_tool = upstreams.unavailable_own_name(name, unavailable);
+                let unavailable_tool =
+                    upstreams.find_unavailable_unprefixed_tool(name, unavailable_servers);
                 MissingTool::from_unavailable_tool(unavailable_tool, visibility, name)
             }
             reason => reason,
@@ -583,22 +594,31 @@ impl ToolLookup<'_> {
         let mut missing_names = Vec::new();
         for (name, tool) in self.names.iter().zip(tools) {
             match tool {
-                Ok(tool) => self.add_missing_nested(tool, Nesting::MAX_DEPTH, &mut missing_names),
+                Ok(tool) => {
+                    self.add_missing_nested_names(tool, Nesting::MAX_DEPTH, &mut missing_names);
+                }
                 Err(_) => missing_names.push((*name).to_owned()),
             }
         }
         missing_names
     }
 
-    fn add_missing_nested(&self, tool: &RegisteredTool, depth: usize, missing: &mut Vec<String>) {
+    fn add_missing_nested_names(
+        &self,
+        tool: &RegisteredTool,
+        depth: usize,
+        missing_names: &mut Vec<String>,
+    ) {
         for name in tool.tool().called_tools() {
             match self.gateway.registry().get(name) {
                 Some(called_tool) if depth > 0 => {
-                    self.add_missing_nested(&called_tool, depth - 1, missing);
+                    self.add_missing_nested_names(&called_tool, depth - 1, missing_names);
                 }
                 Some(_) => {}
-                None if missing.iter().any(|missing_name| missing_name == name) => {}
-                None => missing.push(name.to_owned()),
+                None if missing_names
+                    .iter()
+                    .any(|missing_name| missing_name == name) => {}
+                None => missing_names.push(name.to_owned()),
             }
         }
     }
@@ -611,7 +631,7 @@ impl MissingTool {
         visibility: &Visibility,
         caller_tools: &CallerTools,
         name: &str,
-        unavailable: &[UnavailableServer],
+        unavailable_servers: &[UnavailableServer],
     ) -> Self {
         let missing_credential = caller_tools
             .missing_credential(upstreams, name)
@@ -625,7 +645,9 @@ impl MissingTool {
         if let Some(blocked_tool) = blocked_tool {
             return Self::Blocked(blocked_tool);
         }
-        let servers = unavailable.iter().chain(&caller_tools.unavailable_servers);
+        let servers = unavailable_servers
+            .iter()
+            .chain(&caller_tools.unavailable_servers);
         let unavailable_tool = upstreams.unavailable_tool(name, servers);
         Self::from_unavailable_tool(unavailable_tool, visibility, name)
     }

@@ -301,10 +301,14 @@ impl ClaimedKey {
         call_ids(self.call)
     }
 
-    /// Returns whether a response of `bytes` bytes may be stored, which is the case if the
-    /// principal's stored responses and this response have at most `max_bytes` bytes together.
-    /// Counts the response if it may be stored.
-    pub async fn admits(&self, principal: Option<&str>, bytes: usize, max_bytes: u64) -> bool {
+    /// Returns whether a response of `bytes` bytes may be stored: the principal's stored responses,
+    /// including this one, must not exceed `max_bytes` bytes. If so, counts the response as stored.
+    pub async fn admit_response(
+        &self,
+        principal: Option<&str>,
+        bytes: usize,
+        max_bytes: u64,
+    ) -> bool {
         let (store, response_bytes) = (&*self.keys.store, &self.keys.response_bytes);
         let admission = response_bytes.admit(store, principal, bytes as u64, max_bytes);
         match admission.await {

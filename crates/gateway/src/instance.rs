@@ -22,9 +22,9 @@ const INSTANCE_FILE: &str = "instance";
 /// socket path. With PostgreSQL, it also contains an ID from the state directory; `store.instance`,
 /// if set, replaces ID and host name.
 pub(crate) fn sidecar_identity(config: &Config, socket: &Path) -> String {
-    let owner = local_identity(socket);
+    let identity = local_identity(socket);
     let Some(StoreLocation::Postgres(_)) = config.store.location else {
-        return owner;
+        return identity;
     };
     if let Some(instance) = &config.store.instance {
         return format_identity(instance, socket);
@@ -35,14 +35,14 @@ pub(crate) fn sidecar_identity(config: &Config, socket: &Path) -> String {
         )
     });
     match directory.and_then(|directory| load_or_create_id(&directory)) {
-        Ok(id) => format!("{id}@{owner}"),
+        Ok(id) => format!("{id}@{identity}"),
         Err(error) => {
             tracing::warn!(
                 %error,
                 "Cannot store this host's instance ID in the state directory: set store.instance \
                  if another host with the same name uses the same store"
             );
-            owner
+            identity
         }
     }
 }

@@ -76,8 +76,8 @@ impl Metrics {
         self.started_at
     }
 
-    /// Returns the connections of a listener, by the name that
-    /// [`Peer::transport`](crate::access::Peer::transport) returns.
+    /// Returns the statistics of the connections over `transport`, which is a value of
+    /// [`Peer::transport`](crate::access::Peer::transport).
     #[must_use]
     pub fn connections(&self, transport: &str) -> &ConnectionMetrics {
         match transport {
@@ -110,14 +110,14 @@ impl ConnectionMetrics {
         self.rejected_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that was closed because its client did not read.
+    /// Counts a connection that was closed because its client did not read the responses.
     pub fn count_cut_off(&self) {
         self.cut_off_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the number of open connections.
     #[must_use]
-    pub fn open(&self) -> u64 {
+    pub fn open_count(&self) -> u64 {
         self.open_count.load(Ordering::Relaxed)
     }
 

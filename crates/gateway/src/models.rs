@@ -49,7 +49,7 @@ pub struct Model {
 
 impl Models {
     /// Creates the configured models with the clients of their providers.
-    pub fn new(config: &Config, vault: &UserCredentials) -> Self {
+    pub fn new(config: &Config, credentials: &UserCredentials) -> Self {
         let providers: BTreeMap<_, _> = config
             .providers
             .iter()
@@ -59,7 +59,7 @@ impl Models {
             let name = section.config.provider.as_deref();
             let provider = name.and_then(|name| providers.get(name).copied());
             let client = match provider {
-                Some(provider) => create_client(provider, section, vault).map_err(Arc::new),
+                Some(provider) => create_client(provider, section, credentials).map_err(Arc::new),
                 None => Err(Arc::new(missing_provider_error(section))),
             };
             let servers = config.mcp_servers.iter();
@@ -97,7 +97,8 @@ impl Models {
         self.models.get(id)
     }
 
-    /// Returns the default model.
+    /// Returns the default model: the model in `chat.model`, or else the first model with a
+    /// configured provider.
     pub fn default(&self) -> Option<&Model> {
         match &self.chat.model {
             Some(id) => self.get(id),
@@ -105,7 +106,7 @@ impl Models {
         }
     }
 
-    /// Returns all models.
+    /// Returns all models, in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = &Model> {
         self.models.values()
     }
@@ -130,7 +131,7 @@ impl Models {
 fn create_client(
     provider: &ProviderSection,
     section: &ModelSection,
-    vault: &UserCredentials,
+    credentials: &UserCredentials,
 ) -> Result<Arc<dyn LanguageModel>, ModelError> {
     let mut config = provider.model(&section.model);
     config.reasoning = section.reasoning;
@@ -138,7 +139,7 @@ fn create_client(
         Some(variable) => config.with_key(KeyInVariable(variable)),
         None => config.with_key(KeyInVault {
             provider: provider.name.clone(),
-            vault: vault.clone(),
+            credentials: credentials.clone(),
         }),
     };
     Ok(Arc::new(HttpModel::new(config)?))
@@ -185,13 +186,13 @@ pub fn read_key(variable: &str) -> Option<SecretString> {
 /// An API key in the vault, if one is stored.
 struct KeyInVault {
     provider: String,
-    vault: UserCredentials,
+    credentials: UserCredentials,
 }
 
 #[async_trait]
 impl KeySource for KeyInVault {
     async fn key(&self) -> Result<Option<SecretString>, ModelError> {
-        let Some(vault) = self.vault.vault() else {
+        let Some(vault) = self.credentials.vault() else {
             return Ok(None);
         };
         let key = vault.get(SecretKind::ProviderKey, &self.provider).await;

@@ -10,8 +10,8 @@ use pillion_tabletop::Tabletop;
 use crate::models::Models;
 use pillion_config::Config;
 
-/// The offered packs, and the instances of packs. An instance, with its counters and streams, lives
-/// as long as the process, even if the configuration disables its pack.
+/// The offered packs, and the instances of packs. An instance, with its counters and streams,
+/// exists until the process ends, even if the configuration disables its pack.
 #[derive(Clone, Default)]
 pub struct LoadedPacks {
     /// The packs that are offered.
@@ -69,7 +69,7 @@ impl LoadedPacks {
         };
         let mut packs = Packs::default();
         let tools = packs.add_without_tools(&*tabletop).unwrap_or_else(|error| {
-            tracing::error!(%error, "Cannot register the tools of a pack");
+            tracing::error!(%error, "Cannot register the tools of the pack tabletop");
             Vec::new()
         });
         let loaded_packs = Self {

@@ -202,18 +202,19 @@ pub fn status(pin: &ToolPin) -> &'static str {
     }
 }
 
-/// Accepts the changed definition of a tool: the definition with the hash `hash`, or any if `hash`
-/// is `None`.
+/// Accepts the changed definition of a tool: the definition with the hash `hash`, or any definition
+/// if `hash` is `None`.
 ///
 /// # Errors
-/// `not_found`; `conflict` if there is no change to accept, or a change with another hash.
+/// `not_found` if the tool has no pin; `conflict` if the tool has no changed definition, or the
+/// changed definition has another hash.
 pub async fn accept(
     store: &dyn Store,
     owner: PinOwner<'_>,
     tool: &str,
     hash: Option<&str>,
 ) -> Result<(), StoreError> {
-    let stored_pin = store.pin(owner, tool).await?;
+    let stored_pin = store.find_pin(owner, tool).await?;
     let pin = stored_pin
         .ok_or_else(|| StoreError::not_found(format!("the tool '{tool}' is not pinned")))?;
     let unchanged_error = || {

@@ -30,10 +30,10 @@ pub struct Problem {
     openai_code: Option<&'static str>,
 }
 
-/// Why a request was rejected, as an extension of the response, for APIs with their own error
-/// format.
+/// The code and message of a [`Problem`], attached to its response as an HTTP extension. APIs with
+/// their own error format read this value.
 #[derive(Debug, Clone)]
-pub struct Reason {
+pub struct ProblemSummary {
     /// The error's code.
     pub code: String,
     /// The error's message.
@@ -74,14 +74,14 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let code = self.openai_code.unwrap_or(&self.failure.error_code);
-        let reason = Reason {
+        let reason = ProblemSummary {
             code: code.to_owned(),
             message: self.detail.clone(),
         };
         let mut response = (status, Json(self)).into_response();
         response.extensions_mut().insert(reason);
-        let kind = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(CONTENT_TYPE, kind);
+        let content_type = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
         response
     }
 }

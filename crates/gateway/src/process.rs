@@ -1,4 +1,4 @@
-//! The state that lives as long as the process and survives reloads.
+//! The state that exists until the process ends, across reloads.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ pub struct Process {
     pub request_values: Arc<PrincipalAccounts>,
     /// The tasks that serve MCP clients and PHP executors on connections upgraded from HTTP.
     pub client_tasks: TaskTracker,
-    /// Publishes events to listeners.
+    /// Publishes events to the clients of the event stream.
     pub events: Arc<EventBus>,
     /// Publishes successful connections with MCP servers.
     pub connections: Connections,
@@ -44,7 +44,7 @@ pub struct Process {
     /// Creates spans, if telemetry is enabled.
     pub telemetry: Option<Arc<Telemetry>>,
     /// Locked while tools are discovered in the background for a readiness check.
-    pub background_discovery: Arc<tokio::sync::Mutex<()>>,
+    pub background_discovery_lock: Arc<tokio::sync::Mutex<()>>,
     is_draining: watch::Sender<bool>,
     /// The current access rules of the Unix socket.
     peers: watch::Sender<PeerRules>,
@@ -69,7 +69,8 @@ pub struct AdmissionWatch {
 }
 
 impl AdmissionWatch {
-    /// Resolves when no rule admits the client anymore, or at once if none does. Cancel-safe.
+    /// Resolves when the rules no longer admit the client, or at once if they do not admit it now.
+    /// Never resolves for a client that is not on the Unix socket. Cancel-safe.
     pub async fn wait_until_revoked(&mut self) {
         let Some(Peer::Process { uid, gid, pid }) = self.peer else {
             return std::future::pending().await;
@@ -150,7 +151,7 @@ impl Process {
         *self.last_reload.lock() = Some(Reload { at, error });
     }
 
-    /// Returns the last reload.
+    /// Returns the outcome of the last reload; `None` if there was no reload.
     pub fn last_reload(&self) -> Option<Reload> {
         self.last_reload.lock().clone()
     }

@@ -86,7 +86,7 @@ impl ProcessLocks {
             let Some(name) = name.filter(|name| Uuid::try_parse(name).is_ok()) else {
                 continue;
             };
-            // A file that no longer exists was handled by another process.
+            // If the file no longer exists, another process has handled it.
             let Ok(lock) = open_lock_file(&path, false) else {
                 continue;
             };

@@ -85,7 +85,7 @@ impl ResultDirectory {
     }
 
     /// Returns the files of results, complete or not.
-    fn files(&self) -> io::Result<Vec<ResultFile>> {
+    fn list_files(&self) -> io::Result<Vec<ResultFile>> {
         let entries = match fs::read_dir(self.path.as_path()) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -163,7 +163,7 @@ impl Results {
         let results = self.clone();
         let clean_up = spawn_blocking(move || {
             let _write_guard = results.directory.write_lock.lock();
-            for file in results.directory.files()? {
+            for file in results.directory.list_files()? {
                 let min_modified_at = if file.is_whole {
                     stored_before
                 } else {
@@ -223,7 +223,7 @@ impl Results {
     /// Removes the oldest results until there is room for `bytes` bytes. If there is room already,
     /// even expired results stay stored, because the system clock may be wrong.
     fn free_space(&self, bytes: u64) -> io::Result<()> {
-        let mut files = self.directory.files()?;
+        let mut files = self.directory.list_files()?;
         files.sort_by_cached_key(|file| (file.modified_at, file.path.clone()));
         let mut total_bytes: u64 = files.iter().map(|file| file.bytes).sum();
         for file in files {
@@ -236,7 +236,8 @@ impl Results {
         Ok(())
     }
 
-    /// Returns why results cannot be stored, as far as the last [check](Self::check) has shown.
+    /// Returns why results could not be stored at the last [check](Self::check); `None` if they
+    /// could.
     pub(crate) fn failure(&self) -> Option<String> {
         self.directory.health.failure.lock().clone()
     }

@@ -59,13 +59,14 @@ impl From<serde_json::Error> for ConnectionEnd {
     }
 }
 
-/// The received lines of a connection.
+/// Reads lines from a connection.
 pub struct LineReader<S>(FramedRead<ReadHalf<S>, LinesCodec>);
 
-/// The sent lines of a connection.
+/// Writes lines to a connection.
 pub struct LineWriter<S>(WriteHalf<S>);
 
-/// Splits a connection into received and sent lines. A received line has at most `max_bytes` bytes.
+/// Splits a connection into a reader and a writer of lines. A received line has at most `max_bytes`
+/// bytes.
 pub fn split<S>(stream: S, max_bytes: usize) -> (LineReader<S>, LineWriter<S>)
 where
     S: AsyncRead + AsyncWrite,
@@ -117,7 +118,7 @@ pub enum RpcMessage {
         /// The parameters of the request or notification; `null` if there are none.
         params: Box<RawValue>,
     },
-    /// The response to the request with this id: its result or its error.
+    /// The response to the request with this ID: a result or an error.
     Response(u64, Result<Box<RawValue>, Value>),
 }
 
@@ -154,14 +155,14 @@ impl RpcMessage {
 }
 
 /// Converts the error of a response to the failure of a call. If the error has no message, the
-/// failure has the message `default`.
-pub fn parse_failure(error: &Value, default: &str) -> ToolFailure {
+/// failure has the message `default_message`.
+pub fn parse_failure(error: &Value, default_message: &str) -> ToolFailure {
     let code = match error.get("code").and_then(Value::as_i64) {
         Some(code) if code == i64::from(INVALID_PARAMS) => ErrorCode::InvalidInput,
         _ => ErrorCode::InternalError,
     };
     let message = error.get("message").and_then(Value::as_str);
-    ToolFailure::new(code, message.unwrap_or(default))
+    ToolFailure::new(code, message.unwrap_or(default_message))
 }
 
 /// Returns the line of a request.

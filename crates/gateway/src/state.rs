@@ -25,8 +25,8 @@ use crate::results::{ResultDirectory, Results};
 /// Maximum time that a readiness check waits for the check of the store.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Interval at which the existence of the store's file is checked, to log changes. The check does
-/// not protect writes, because each write checks the file itself.
+/// Interval at which the sidecar checks whether the store's file was deleted or replaced, to log
+/// such a change. Writes do not rely on this check: each write checks the file as well.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The store of a running sidecar. Cheap to clone.
@@ -35,7 +35,7 @@ pub struct State {
     store: Arc<SqlStore>,
     runs: ProcessRuns,
     keys: Arc<IdempotencyKeys>,
-    results: Option<ResultDirectory>,
+    result_directory: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
     file_watch: Arc<AbortOnDropHandle<()>>,
     /// Locked while the store is checked.
@@ -68,7 +68,7 @@ impl State {
         };
         interrupt_calls(&store, &runs).await?;
         let locks = ProcessLocks::from_config(config);
-        warn_about_interrupted(interrupt_ended_processes(&store, locks).await?);
+        warn_about_interrupted_calls(interrupt_ended_processes(&store, locks).await?);
         let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
@@ -99,7 +99,7 @@ impl State {
             process.owner = locks.owner();
             process_lock = Some(Arc::new(lock));
         }
-        warn_about_interrupted(interrupt_ended_processes(&store, locks).await?);
+        warn_about_interrupted_calls(interrupt_ended_processes(&store, locks).await?);
         let runs = ProcessRuns {
             current_run: process,
             predecessors: Predecessors::default(),
@@ -112,8 +112,8 @@ impl State {
     }
 
     fn with_store(store: Arc<SqlStore>, runs: ProcessRuns, config: &Config) -> Self {
-        let results = ResultDirectory::from_config(config);
-        let directory = results.as_ref();
+        let result_directory = ResultDirectory::from_config(config);
+        let directory = result_directory.as_ref();
         let stored_results = directory.map(|directory| directory.with_section(&config.results));
         let clean_up = CleanUp::new(Arc::clone(&store), runs.clone(), config, stored_results);
         let clean_up_task = tokio::spawn(clean_up.run());
@@ -122,7 +122,7 @@ impl State {
         Self {
             check_lock: Arc::default(),
             keys: Arc::new(keys),
-            results,
+            result_directory,
             store,
             runs,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up_task)),
@@ -132,7 +132,8 @@ impl State {
         }
     }
 
-    /// Returns the store's ID, if known.
+    /// Returns the store's ID; `None` if the ID was not read, as with
+    /// [`open_shared`](Self::open_shared).
     pub fn store_id(&self) -> Option<&str> {
         self.store_id.as_deref()
     }
@@ -155,7 +156,7 @@ impl State {
 
     /// Returns the store of offloaded results, if configured.
     pub fn results(&self, config: &Config) -> Option<Results> {
-        let directory = self.results.as_ref()?;
+        let directory = self.result_directory.as_ref()?;
         Some(directory.with_section(&config.results))
     }
 
@@ -179,7 +180,7 @@ impl State {
         Arc::<SqlStore>::clone(&self.store)
     }
 
-    /// Returns why calls cannot be recorded, if the store is known to fail.
+    /// Returns why calls cannot be recorded; `None` if no failure of the store is known.
     pub fn store_failure(&self) -> Option<String> {
         self.store_file_failure()
             .or_else(|| self.store.recording_failure())
@@ -270,8 +271,8 @@ async fn open_store(config: &Config) -> Result<Arc<SqlStore>, StoreError> {
     Ok(Arc::new(SqlStore::open(&options).await?))
 }
 
-/// Marks the unfinished calls of ended processes without a socket as interrupted. Returns their
-/// number.
+/// Marks the unfinished calls of ended processes without a socket as interrupted. Returns the
+/// number of these calls.
 async fn interrupt_ended_processes(
     store: &SqlStore,
     locks: Option<ProcessLocks>,
@@ -298,7 +299,7 @@ async fn interrupt_ended_processes(
     Ok(interrupted_calls)
 }
 
-fn warn_about_interrupted(interrupted_calls: u64) {
+fn warn_about_interrupted_calls(interrupted_calls: u64) {
     if interrupted_calls > 0 {
         tracing::warn!(
             calls = interrupted_calls,
@@ -325,7 +326,7 @@ pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     // No permissions are set, because the umask of the process restricts the directory to its user.
     std::fs::create_dir_all(directory).map_err(|error| {
         let path = directory.display();
-        let message = format!("Cannot create the directory {path}: {error}");
+        let message = format!("Cannot create the directory of the store, '{path}': {error}");
         StoreError::unavailable(message).with_source(error)
     })
 }
@@ -344,7 +345,7 @@ async fn interrupt_calls(store: &SqlStore, runs: &ProcessRuns) -> Result<(), Sto
             interrupted_calls += store.interrupt_run(&ended_run, Timestamp::now()).await?;
         }
     }
-    warn_about_interrupted(interrupted_calls);
+    warn_about_interrupted_calls(interrupted_calls);
     Ok(())
 }
 

@@ -83,7 +83,7 @@ impl Telemetry {
         Ok(Self { provider, tracer })
     }
 
-    /// Exports the remaining spans within `FINAL_EXPORT_TIMEOUT`. Later spans are dropped.
+    /// Exports the remaining spans, and stops waiting after 2 seconds. Later spans are dropped.
     pub async fn stop(self: Arc<Self>) {
         let shutdown_task = tokio::task::spawn_blocking(move || {
             if let Err(error) = self.provider.shutdown_with_timeout(FINAL_EXPORT_TIMEOUT) {
@@ -108,7 +108,7 @@ fn collector_url(section: &TelemetrySection) -> Option<Url> {
         if url.is_none() {
             tracing::warn!(
                 variable = name,
-                "The environment variable is not a valid URL: no traces are exported"
+                "The environment variable {name} is not a valid URL: no traces are exported"
             );
         }
         url

@@ -30,7 +30,7 @@ type ToolFactory = Box<dyn Fn(SecretString) -> Arc<dyn Tool> + Send + Sync>;
 /// A tool whose key is in the vault.
 pub(crate) struct KeyedTool {
     key: ServiceKey,
-    vault: UserCredentials,
+    credentials: UserCredentials,
     definition: ToolDefinition,
     create_tool: ToolFactory,
     /// The latest key, and the tool that was created with it.
@@ -40,12 +40,12 @@ pub(crate) struct KeyedTool {
 impl KeyedTool {
     pub(crate) fn new(
         key: ServiceKey,
-        vault: UserCredentials,
+        credentials: UserCredentials,
         create_tool: impl Fn(SecretString) -> Arc<dyn Tool> + Send + Sync + 'static,
     ) -> Self {
         Self {
             key,
-            vault,
+            credentials,
             // The definition does not depend on the key, so it is taken from a tool that was
             // created with an empty key.
             definition: create_tool(SecretString::default()).definition().clone(),
@@ -54,11 +54,11 @@ impl KeyedTool {
         }
     }
 
-    /// Returns the tool with the current key in the vault.
-    async fn tool(&self) -> Result<Arc<dyn Tool>, ToolFailure> {
+    /// Creates the tool with the current key in the vault, or returns the cached tool.
+    async fn load_tool(&self) -> Result<Arc<dyn Tool>, ToolFailure> {
         let to_failure = |message| ToolFailure::new(ErrorCode::Unavailable, message);
         let ServiceKey { tool, service, .. } = self.key;
-        let key = match self.vault.vault() {
+        let key = match self.credentials.vault() {
             None => None,
             Some(vault) => {
                 let key = vault.get(SecretKind::ToolKey, &vault_id(&self.key)).await;
@@ -90,7 +90,7 @@ impl Tool for KeyedTool {
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        Box::pin(async move { self.tool().await?.call(arguments, context).await })
+        Box::pin(async move { self.load_tool().await?.call(arguments, context).await })
     }
 }
 
@@ -109,7 +109,7 @@ impl ToolKeys {
         self.0.iter()
     }
 
-    /// Returns the key of a tool.
+    /// Returns the key that a tool needs; `None` for a tool without a key.
     pub fn get(&self, tool: &str) -> Option<&ServiceKey> {
         self.iter().find(|key| key.tool == tool)
     }

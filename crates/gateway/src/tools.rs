@@ -46,18 +46,18 @@ pub fn set_time_zone(registry: &ToolRegistry, zone: Option<&str>) -> Result<(), 
     Ok(())
 }
 
-/// Creates the configured tools that call services over the network, with the keys of `vault`, and
-/// the memory tools over `store`.
+/// Creates the configured tools that call services over the network, with the keys in the vault,
+/// and the memory tools over `store`.
 pub fn build_configured(
     config: &Config,
     store: Option<Arc<dyn Store>>,
-    vault: &UserCredentials,
+    credentials: &UserCredentials,
 ) -> Vec<Arc<dyn Tool>> {
     let builtins = &config.builtins;
     let find_key = |tool: &str| {
         let mut keys = builtins.keys.iter();
         let key = keys.find(|key| key.tool == tool && key.is_in_vault);
-        key.map(|key| (*key, vault.clone()))
+        key.map(|key| (*key, credentials.clone()))
     };
     let weather_tool = builtins.get_weather.clone().map(|settings| {
         let key = find_key("get_weather");
@@ -90,12 +90,12 @@ where
 {
     match key {
         None => Arc::new(create_tool(&settings)),
-        Some((key, vault)) => {
+        Some((key, credentials)) => {
             let create_with_key = move |key| -> Arc<dyn Tool> {
                 let keyed_settings = with_key(settings.clone(), key);
                 Arc::new(create_tool(&keyed_settings))
             };
-            Arc::new(KeyedTool::new(key, vault, create_with_key))
+            Arc::new(KeyedTool::new(key, credentials, create_with_key))
         }
     }
 }

@@ -4,10 +4,11 @@
 //! to every server whose list is missing or stale, concurrently and with a deadline. For a call to
 //! an unknown tool, the sidecar sends `tools/list` to the server whose prefix the tool's name
 //! begins with, or to every server if the name has no server's prefix. Callers that arrive during a
-//! request wait until that request has ended, and then share one further request. After a failure,
-//! clients that list tools do not cause a request to the server for `retry_after`, even if the
-//! server reports a changed list; a call to a tool of the server does. A failed server does not
-//! affect other servers, and its known tools stay.
+//! request wait until that request has ended, and then share one further request.
+//!
+//! For `retry_after` after a failure, clients that list tools get the server's known tools without
+//! a request to the server, even if the server has reported a changed list. A call to a tool of the
+//! server still causes a request. A failed server does not affect other servers.
 
 mod absent;
 mod caller_connections;
@@ -19,10 +20,10 @@ mod listing;
 mod name_owners;
 mod named;
 mod offer;
-mod own_names;
 pub mod resources;
 mod server;
 pub(crate) mod tool;
+mod unprefixed_names;
 mod visible_servers;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -98,7 +99,7 @@ struct ServerTools {
     user_listings: UserListings,
     /// Locked while tools are registered according to the current `NameOwners`, and while a
     /// configuration with other owners is applied.
-    registration: Mutex<()>,
+    registration_lock: Mutex<()>,
 }
 
 impl ServerTools {
@@ -155,8 +156,8 @@ impl Upstreams {
     ) -> Self {
         let owners = NameOwners::new(servers);
         let new_server = |section| Arc::new(Server::new(section, &listeners, &credentials));
-        let enabled = servers.iter().filter(|section| section.settings.enabled);
-        let servers: Vec<_> = enabled.map(new_server).collect();
+        let enabled_sections = servers.iter().filter(|section| section.settings.enabled);
+        let servers: Vec<_> = enabled_sections.map(new_server).collect();
         Self {
             has_tried_discovery: AtomicBool::new(servers.is_empty()),
             servers,
@@ -335,10 +336,10 @@ impl Upstreams {
             credentials: self.credentials.clone(),
             successor: OnceLock::new(),
         });
-        let registration = self.server_tools.registration.lock();
+        let registration_guard = self.server_tools.registration_lock.lock();
         let _ = self.successor.set(Arc::clone(&successor));
         successor.release_names();
-        drop(registration);
+        drop(registration_guard);
         successor
     }
 

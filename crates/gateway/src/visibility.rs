@@ -66,8 +66,8 @@ impl Visibility {
         })
     }
 
-    /// Returns the packs of which at least one tool is visible. Their resources and streams are
-    /// visible as well.
+    /// Returns the packs with at least one visible tool. The resources and streams of these packs
+    /// are visible as well.
     pub fn packs(&self, packs: &Packs) -> Packs {
         packs.filter_by_tool(|tool| {
             self.is_name_visible(tool.as_str(), tool.as_str(), &ToolOrigin::Native)
@@ -95,10 +95,12 @@ impl Visibility {
         self.is_name_visible(tool.name().as_str(), client_name, tool.origin())
     }
 
-    /// Returns whether the client may see a tool with this origin, the registered name `name`, and
-    /// the name `client_name` for the client. The lists of tokens and models match only `name`,
-    /// because another server may use the name that the tool has on its server. For a model, an
-    /// alias of a tool that belongs to no server matches as well.
+    /// Returns whether the client may see a tool with this origin. `name` is the tool's registered
+    /// name; `client_name` is the name that the client uses.
+    ///
+    /// The tool list of a token is compared only with `name`. The tool list of a model is compared
+    /// with `name` and, for a tool that belongs to no server, also with `client_name`, which may be
+    /// an alias. For a server's tool, `client_name` may be the name of another server's tool.
     pub fn is_name_visible(&self, name: &str, client_name: &str, origin: &ToolOrigin) -> bool {
         if !self.allowed_tools.admits(name) || !self.offered_tools.is_offered(name, origin) {
             return false;

@@ -1,9 +1,10 @@
 //! Limits the memory of responses that wait until their clients read them, over all interfaces
 //! together.
 //!
-//! A large response is counted from before it is built until its buffer is freed, not until the
-//! operating system has taken its bytes. A response that would exceed the memory limit waits;
-//! meanwhile, clients that read nothing are disconnected.
+//! A large response counts toward the memory limit until its buffer is freed, which may be after
+//! the operating system has taken its bytes. Memory can be reserved before the response is built. A
+//! response that would exceed the memory limit waits; meanwhile, clients that read nothing are
+//! disconnected.
 
 mod body;
 mod ledger;
@@ -23,10 +24,10 @@ use tokio::time::Instant;
 
 use crate::problem::Problem;
 use body::CountedBody;
-use ledger::{ClaimOutcome, Ledger};
+use ledger::{Ledger, ReservationOutcome};
 
 /// Minimum size of a response or event that is counted, in bytes. The number of connections limits
-/// the memory of smaller ones.
+/// the memory of smaller responses.
 const MIN_COUNTED_BYTES: u64 = 16 * 1024;
 
 /// Maximum time that a response without a memory reservation waits for memory to become available.
@@ -78,9 +79,9 @@ struct CountedHold {
 }
 
 impl WaitingBytes {
-    /// Returns the counter of a new connection's response bytes. Also sets the limit for all
-    /// connections together, in bytes.
-    pub fn connection(&self, limit: u64) -> ConnectionBytes {
+    /// Adds a connection, and returns the counter of its response bytes. Also sets the limit for
+    /// all connections together, in bytes.
+    pub fn add_connection(&self, limit: u64) -> ConnectionBytes {
         self.0.limit.store(limit, Ordering::Relaxed);
         ConnectionBytes(Arc::new(ConnectionCount {
             waiting_bytes: self.clone(),
@@ -155,8 +156,9 @@ impl ConnectionBytes {
         match exact_bytes {
             Some(bytes) if bytes < MIN_COUNTED_BYTES && reserved_bytes == 0 => response,
             Some(bytes) => {
-                let has_room =
-                    reserved_bytes > 0 || self.try_claim(bytes) || self.wait_for_room(bytes).await;
+                let has_room = reserved_bytes > 0
+                    || self.try_reserve_bytes(bytes)
+                    || self.wait_for_room(bytes).await;
                 if !has_room && (method.is_safe() || self.would_exceed_twice_limit(bytes)) {
                     return overloaded_response(method.is_safe(), response.headers());
                 }
@@ -167,9 +169,9 @@ impl ConnectionBytes {
         }
     }
 
-    /// Reserves `bytes` for a complete response, with a timeout. Returns whether the bytes are
-    /// reserved; returns `false` at once if the complete responses that already wait, with this
-    /// one, exceed the memory limit.
+    /// Reserves `bytes` for a complete response, and waits up to 10 seconds if necessary. Returns
+    /// whether the bytes are reserved. Does not wait if the waiting responses, including this one,
+    /// would exceed the memory limit.
     async fn wait_for_room(&self, bytes: u64) -> bool {
         let waiting_bytes = &self.0.waiting_bytes;
         let total = &waiting_bytes.0.unadmitted_bytes;
@@ -178,7 +180,7 @@ impl ConnectionBytes {
         if earlier_bytes > 0 && earlier_bytes + bytes > waiting_bytes.limit() {
             return false;
         }
-        match self.claim(bytes) {
+        match self.reserve_bytes(bytes) {
             None => true,
             Some(grant) => pillion_deadline::timeout(FREE_BYTES_TIMEOUT, grant)
                 .await
@@ -192,11 +194,11 @@ impl ConnectionBytes {
         self.0.waiting_bytes.total() + bytes > 2 * self.0.waiting_bytes.limit()
     }
 
-    /// Reserves memory for a response if it is available now. Returns whether the memory is
-    /// reserved.
-    fn try_claim(&self, bytes: u64) -> bool {
+    /// Reserves `bytes` bytes for a response if they are available now. Returns whether the bytes
+    /// are reserved.
+    fn try_reserve_bytes(&self, bytes: u64) -> bool {
         self.0.waiting_bytes.with_ledger(|ledger| {
-            let is_granted = ledger.try_claim(&self.principal(), bytes);
+            let is_granted = ledger.try_reserve(&self.principal(), bytes);
             if is_granted {
                 self.0.add(bytes);
             }
@@ -204,31 +206,31 @@ impl ConnectionBytes {
         })
     }
 
-    /// Claims memory for a response. Returns `None` if the memory is reserved, otherwise a future
-    /// that resolves when the memory is reserved.
-    fn claim(&self, bytes: u64) -> Option<ReserveFuture> {
+    /// Reserves `bytes` bytes for a response. Returns `None` if the bytes are available now,
+    /// otherwise a future that resolves when the bytes are reserved.
+    fn reserve_bytes(&self, bytes: u64) -> Option<ReserveFuture> {
         let connection = &self.0;
-        let (claim, principal) = connection.waiting_bytes.with_ledger(|ledger| {
+        let (outcome, principal) = connection.waiting_bytes.with_ledger(|ledger| {
             let principal = self.principal();
-            let claim = ledger.claim(&principal, bytes);
-            if matches!(claim, ClaimOutcome::Granted) {
+            let outcome = ledger.reserve(&principal, bytes);
+            if matches!(outcome, ReservationOutcome::Granted) {
                 connection.add(bytes);
             }
-            (claim, principal)
+            (outcome, principal)
         });
-        let ClaimOutcome::Waiting(claim_id, grant_receiver) = claim else {
+        let ReservationOutcome::Waiting(reservation_id, grant_receiver) = outcome else {
             return None;
         };
-        let mut pending_claim = PendingClaim {
+        let mut pending_reservation = PendingReservation {
             connection: self.clone(),
             principal,
-            claim_id: Some(claim_id),
+            reservation_id: Some(reservation_id),
             bytes,
         };
         Some(Box::pin(async move {
             // Receiving never fails, because the sender is dropped only with the ledger.
             drop(grant_receiver.await);
-            pending_claim.finish();
+            pending_reservation.finish();
         }))
     }
 
@@ -250,14 +252,15 @@ impl ConnectionBytes {
         let connection = &*self.0;
         let principal = connection.waiting_bytes.with_ledger(|ledger| {
             let principal = self.principal();
-            let (reserved, counted) = (&connection.reserved_bytes, &connection.bytes);
-            let released_bytes = reserved.load(Ordering::Relaxed).min(max_bytes);
-            reserved.fetch_sub(released_bytes, Ordering::Relaxed);
+            let (reserved_bytes, counted_bytes) = (&connection.reserved_bytes, &connection.bytes);
+            let released_bytes = reserved_bytes.load(Ordering::Relaxed).min(max_bytes);
+            reserved_bytes.fetch_sub(released_bytes, Ordering::Relaxed);
             // Only the difference between the response and the reserved bytes is counted. If the
-            // reserved bytes were released first, the ledger could grant them to other claims.
+            // reserved bytes were released first, the ledger could grant them to other
+            // reservations.
             let retained_bytes = released_bytes.min(bytes);
-            counted.fetch_add(bytes - retained_bytes, Ordering::Relaxed);
-            counted.fetch_sub(released_bytes - retained_bytes, Ordering::Relaxed);
+            counted_bytes.fetch_add(bytes - retained_bytes, Ordering::Relaxed);
+            counted_bytes.fetch_sub(released_bytes - retained_bytes, Ordering::Relaxed);
             ledger.add(&principal, bytes - retained_bytes);
             ledger.subtract(&principal, released_bytes - retained_bytes);
             principal
@@ -291,11 +294,11 @@ impl ConnectionBytes {
 
 impl ReserveMemory for ConnectionBytes {
     fn reserve(&self, bytes: usize) -> Option<ReserveFuture> {
-        self.claim(bytes as u64)
+        self.reserve_bytes(bytes as u64)
     }
 
     fn try_reserve(&self, bytes: usize) -> bool {
-        self.try_claim(bytes as u64)
+        self.try_reserve_bytes(bytes as u64)
     }
 
     fn release(&self, bytes: usize) {
@@ -325,7 +328,7 @@ impl ConnectionCount {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Releases at most `bytes` of the reserved bytes. Fewer may still be reserved, because the end
+    /// Releases at most `bytes` of the reserved bytes. Fewer bytes can be reserved, because the end
     /// of a request releases its unused bytes even if one of its calls continues.
     fn release_reserved(&self, bytes: u64) {
         self.waiting_bytes
@@ -365,19 +368,19 @@ impl Drop for CountedHold {
     }
 }
 
-/// A claim that waits for memory. If dropped, the claim is withdrawn.
-struct PendingClaim {
+/// A reservation that waits for memory. If dropped, the reservation is withdrawn.
+struct PendingReservation {
     connection: ConnectionBytes,
     principal: Arc<str>,
-    claim_id: Option<u64>,
+    reservation_id: Option<u64>,
     bytes: u64,
 }
 
-impl PendingClaim {
+impl PendingReservation {
     /// Adds the granted bytes to the reserved bytes, unless the connection now serves another
     /// principal.
     fn finish(&mut self) {
-        if self.claim_id.take().is_some() {
+        if self.reservation_id.take().is_some() {
             let connection = &*self.connection.0;
             connection.waiting_bytes.with_ledger(|ledger| {
                 if *connection.principal.lock() == self.principal {
@@ -390,12 +393,12 @@ impl PendingClaim {
     }
 }
 
-impl Drop for PendingClaim {
+impl Drop for PendingReservation {
     fn drop(&mut self) {
-        if let Some(claim_id) = self.claim_id.take() {
+        if let Some(reservation_id) = self.reservation_id.take() {
             let waiting_bytes = &self.connection.0.waiting_bytes;
             waiting_bytes
-                .with_ledger(|ledger| ledger.withdraw(claim_id, &self.principal, self.bytes));
+                .with_ledger(|ledger| ledger.withdraw(reservation_id, &self.principal, self.bytes));
         }
     }
 }

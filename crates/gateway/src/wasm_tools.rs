@@ -67,7 +67,7 @@ impl WasmTools {
     }
 
     /// Registers the tools in the folder, and checks the folder until `self` is dropped. Waits up
-    /// to `STARTUP_TIMEOUT` for the first check.
+    /// to 10 seconds for the first check.
     pub async fn start(self: &Arc<Self>) {
         let settings = self.settings.subscribe();
         let has_folder = settings.borrow().folder.is_some();
@@ -215,7 +215,7 @@ async fn watch_folder(
         {
             queue.start(file);
         }
-        if !queue.is_awaited()
+        if !queue.has_awaited_file()
             && let Some(sender) = pending_sender.take()
         {
             // An error is ignored: the receiver is dropped if the wait for the first check has

@@ -135,7 +135,7 @@ impl Workers {
             tool.set_workers(&self.weak_self);
         }
         self.register_new_tools(&state, &tools)?;
-        // An idle worker is given one call, and is busy until it has finished the call.
+        // A capacity of 1 is enough, because a worker gets a call only while it is idle.
         let (inbox, calls) = mpsc::channel(1);
         state.last_id += 1;
         let id = state.last_id;
@@ -171,9 +171,8 @@ impl Workers {
         Ok(WorkerRegistration { workers, id, calls })
     }
 
-    /// Registers those of `tools` whose names no worker has yet, so that no other tool takes their
-    /// names. If one of them cannot be registered, none is. Calls of these tools wait until `state`
-    /// is unlocked.
+    /// Registers those of `tools` that are not registered for another worker yet. If one of them
+    /// cannot be registered, registers none. Calls of these tools wait until `state` is unlocked.
     fn register_new_tools(
         &self,
         state: &State,
@@ -352,15 +351,16 @@ impl Workers {
         }
     }
 
-    /// Unregisters those tools that have had no worker since the worker `last_worker` disconnected.
-    fn withdraw(&self, names: &[ToolName], last_worker: u64) {
+    /// Unregisters those tools that have had no worker since the worker `last_worker_id`
+    /// disconnected.
+    fn withdraw(&self, names: &[ToolName], last_worker_id: u64) {
         let mut state = self.state.lock();
         let mut withdrawn_tools = Vec::new();
         for name in names {
             let offered_tool = state.tools.get(name);
-            // A tool is skipped if a worker has offered it since then, because a later grace period
-            // then applies to the tool.
-            if offered_tool.is_none_or(|tool| tool.orphaned_by != Some(last_worker)) {
+            // A tool is skipped if another worker has offered it since then: that worker is still
+            // connected, or its own grace period is running.
+            if offered_tool.is_none_or(|tool| tool.orphaned_by != Some(last_worker_id)) {
                 continue;
             }
             if let Some(offered_tool) = state.tools.remove(name) {
@@ -371,18 +371,18 @@ impl Workers {
         drop(state);
         let names = withdrawn_tools
             .iter()
-            .map(|withdrawn: &OfferedTool| withdrawn.tool.name().to_string());
+            .map(|withdrawn_tool: &OfferedTool| withdrawn_tool.tool.name().to_string());
         self.publish_changes(ToolChanges {
             removed_names: names.collect(),
             ..ToolChanges::default()
         });
-        for withdrawn in withdrawn_tools {
-            let tool = &withdrawn.tool;
+        for withdrawn_tool in withdrawn_tools {
+            let tool = &withdrawn_tool.tool;
             tracing::warn!(
                 tool.name = %tool.name(),
                 "Removed a tool: its last worker disconnected"
             );
-            for (_, job) in withdrawn.waiting_calls {
+            for (_, job) in withdrawn_tool.waiting_calls {
                 let message = format!("No connected worker offers tool '{}'", tool.name());
                 let failure = ToolFailure::new(ErrorCode::Unavailable, message);
                 drop(job.reply.send(Err(failure)));

@@ -55,10 +55,10 @@ pub(crate) struct ApiAccessSettings {
 
 impl ApiAccess {
     pub(crate) fn new(settings: ApiAccessSettings) -> Result<Arc<Self>, HttpToolError> {
-        let key = "authentication";
+        let entry_key = "authentication";
         if matches!(settings.authentication, Authentication::OAuth(_)) {
             let message = "HTTP tools do not support oauth: use bearer, api-key or basic";
-            return Err(HttpToolError::new(key, message));
+            return Err(HttpToolError::new(entry_key, message));
         }
         let mut credential_headers = HeaderMap::new();
         let credential_identity = describe_credential(&settings.authentication);
@@ -66,7 +66,7 @@ impl ApiAccess {
             settings.secrets.into_iter().unzip();
         if let Some((name, value)) = settings.authentication.header() {
             let message = "the credential has characters that are not allowed in a header";
-            let credential_error = || HttpToolError::new(key, message);
+            let credential_error = || HttpToolError::new(entry_key, message);
             let header_name: HeaderName = name.parse().map_err(|_| credential_error())?;
             let mut header_value = HeaderValue::from_str(&value).map_err(|_| credential_error())?;
             header_value.set_sensitive(true);

@@ -75,7 +75,6 @@ fn wrap_object(
     })
 }
 
-/// Returns a content block of the type `text`.
 fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use super::RpcError;
 
 /// Handlers for requests and notifications of a server. The client announces only the capabilities
-/// whose handlers are set, and rejects all other requests. It also rejects requests that arrive
-/// while 16 others are being processed. If the server cancels its request, the handler's future is
-/// dropped.
+/// whose handlers are set, and rejects all other requests. The client also rejects requests that
+/// arrive while 16 earlier requests are being processed. If the server cancels its request, the
+/// handler's future is dropped.
 ///
 /// A handler gets the request's `params` as the server wrote them, and returns the `result`:
 /// `CreateMessageResult`, `ElicitResult` (MCP 2025-11-25, client features).

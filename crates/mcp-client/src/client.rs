@@ -100,7 +100,8 @@ impl McpClient {
     /// breaks, only a request that is harmless to repeat is sent again.
     ///
     /// # Errors
-    /// [`McpError`]. The configured timeout applies to the whole operation, including connecting.
+    /// [`McpError`] if the server is unreachable, too slow, or responds with an error. The
+    /// configured timeout applies to the whole operation, including connecting.
     pub async fn request<P: Serialize + ?Sized>(
         &self,
         method: &str,
@@ -186,7 +187,8 @@ impl McpClient {
     }
 
     /// Closes the session, waiting at most a second for the server. Running and later operations
-    /// fail with `Not connected to server` until [`connect`](Self::connect) is called.
+    /// fail with `Not connected to server` until [`connect`](Self::connect) or
+    /// [`reopen`](Self::reopen) is called.
     pub async fn disconnect(&self) {
         const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
         let close_operation = self.sender.connections.close();

@@ -19,7 +19,6 @@ impl CloseSignal {
         self.notify.notify_waiters();
     }
 
-    /// Resets the signal.
     pub(super) fn reset(&self) {
         self.is_set.store(false, Ordering::Release);
     }

@@ -75,7 +75,7 @@ pub struct ServerConfig {
     pub message_style: Option<MessageStyle>,
 }
 
-/// The transports of MCP.
+/// The transport of a connection to an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 #[non_exhaustive]
@@ -86,7 +86,8 @@ pub enum TransportKind {
     /// Streamable HTTP (2025-03-26 and later), with sessions. Each response to a POST is JSON or an
     /// event stream.
     StreamableHttp,
-    /// HTTP+SSE: a GET stream announces an `endpoint` for POST; responses arrive on the stream.
+    /// HTTP+SSE: the event `endpoint` of a GET stream contains the URL for POST. Responses arrive
+    /// on the stream.
     LegacySse,
     /// POST to the `/sse` URL itself, without a handshake. Each response is an event stream or
     /// JSON.
@@ -134,7 +135,7 @@ impl TransportKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown transport: {name}, expected one of {}", TransportKind::ALL.map(TransportKind::name).join(", "))]
 pub struct UnknownTransport {
-    /// The unknown name.
+    /// The configured name.
     pub name: String,
 }
 
@@ -199,7 +200,7 @@ impl ServerConfig {
     ///
     /// # Errors
     /// [`ServerConfigError::Url`] if the URL is invalid; [`ServerConfigError::CredentialInUrl`] if
-    /// it contains a user or a password.
+    /// the URL contains a user or a password.
     pub fn new(label: impl Into<String>, url: &str) -> Result<Self, ServerConfigError> {
         Ok(Self::for_endpoint(label, Endpoint::Url(parse_url(url)?)))
     }
@@ -265,7 +266,7 @@ impl ServerConfig {
         self.build_header_map().map(drop)
     }
 
-    /// Returns the server's URL, if it has one.
+    /// Returns the server's URL; `None` if the endpoint is a command.
     #[must_use]
     pub fn url(&self) -> Option<&Url> {
         match &self.endpoint {

@@ -92,8 +92,8 @@ impl HttpConnector {
         Ok(opened_session)
     }
 
-    /// Returns the configured transport and revision, if both are configured and nothing has to be
-    /// detected.
+    /// Returns the transport and session start according to the configuration; `None` if the client
+    /// must detect the transport.
     fn configured_dialect(&self) -> Option<ServerDialect> {
         let dialect = |transport, start| Some(ServerDialect::new(transport, start));
         let configured_start = SessionStart::from_config(&self.config);
@@ -145,9 +145,9 @@ impl HttpConnector {
     /// 1. POST `server/discover`. If it returns a result, or an error that exists only since
     ///    revision 2026-07-28, the server has no handshake.
     /// 2. Otherwise POST `initialize`. If it returns a result, the server uses Streamable HTTP.
-    /// 3. If the server does not know `initialize`, it has no handshake. If step 1 timed out,
-    ///    repeat step 1 once. If the repetition returns no revision, or step 1 did not time out,
-    ///    use POST-SSE.
+    /// 3. If the server does not know `initialize`, the server has no handshake. If step 1 timed
+    ///    out, repeat step 1 once. If the repetition returns no revision, or step 1 did not time
+    ///    out, use POST-SSE.
     /// 4. If step 2 returned HTTP 400, 404 or 405, open a GET stream, which must start with an
     ///    `endpoint` event (HTTP+SSE). If step 2 returned an empty response, open a GET stream that
     ///    may start with any event.
@@ -205,9 +205,11 @@ impl HttpConnector {
             Ok(session) => Ok((steps.into_opened_session(session, fallback), is_certain)),
             // The error of `initialize` is returned, because it explains more than the missing GET
             // stream.
-            Err(other) if has_status(&other, &NOT_STREAMABLE_STATUSES) => Err(error),
+            Err(fallback_error) if has_status(&fallback_error, &NOT_STREAMABLE_STATUSES) => {
+                Err(error)
+            }
             Err(McpErrorKind::ContentType { .. }) => Err(error),
-            Err(other) => Err(other),
+            Err(fallback_error) => Err(fallback_error),
         }
     }
 

@@ -26,8 +26,8 @@ pub(super) enum SessionStart {
 }
 
 impl SessionStart {
-    /// Returns the configured transport and revision, if both are configured and nothing has to be
-    /// detected.
+    /// Returns how sessions start according to the configuration; `None` if the client must detect
+    /// how sessions start.
     pub(super) fn from_config(config: &ServerConfig) -> Option<Self> {
         match (config.handshake, config.protocol_version) {
             (Handshake::Never, _) => Some(Self::None),

@@ -102,11 +102,14 @@ impl EntryKind {
         }
     }
 
-    /// Checks an entry, and repairs the entry where the repair is certain: malformed members that
-    /// only describe the entry are removed, a tool without `inputSchema` gets an empty object
-    /// schema, [a schema is repaired](pillion_schema::repair()), and a resource without `name` is
-    /// named after its title or its URI. If an object has several members of one name, only the
-    /// last one stays, so that all readers read the same entry.
+    /// Checks an entry, and repairs the entry if its meaning stays certain:
+    ///
+    /// - Malformed members that only describe the entry are removed.
+    /// - A tool without `inputSchema` gets an empty object schema.
+    /// - [A schema is repaired](pillion_schema::repair()).
+    /// - A resource or template without `name` gets its title, or else its URI, as the name.
+    /// - If an object has several members of one name, only the last one stays, so that all readers
+    ///   read the same entry.
     ///
     /// ```
     /// use pillion_mcp_client::EntryKind;
@@ -130,15 +133,15 @@ impl EntryKind {
             return Err(EntryError::TooLong { member });
         }
         match self {
-            Self::Tool => check_tool(&mut draft)?,
-            Self::Resource => check_resource(&mut draft)?,
-            Self::ResourceTemplate => check_template(&mut draft),
-            Self::Prompt => check_prompt(&mut draft)?,
+            Self::Tool => repair_tool(&mut draft)?,
+            Self::Resource => repair_resource(&mut draft)?,
+            Self::ResourceTemplate => repair_template(&mut draft),
+            Self::Prompt => repair_prompt(&mut draft)?,
         }
         for member in ["title", "description"] {
             draft.remove_unless(member, "a string", Value::is_string);
         }
-        check_icons(&mut draft)?;
+        repair_icons(&mut draft)?;
         draft.remove_unless("_meta", "an object", Value::is_object);
         let mut entry = draft.changed_object().unwrap_or_else(|| entry.to_owned());
         let unreadable_error = |error: serde_json::Error| EntryError::Unreadable {
@@ -168,10 +171,10 @@ pub fn has_object_output(tool: &RawValue) -> bool {
     schema.is_none_or(|schema| schema.get("type").and_then(Value::as_str) == Some("object"))
 }
 
-fn check_tool(tool: &mut ObjectDraft) -> Result<(), EntryError> {
-    input_schema::check(tool)?;
-    input_schema::check_output(tool);
-    tool.check_nested("annotations", |annotations| {
+fn repair_tool(tool: &mut ObjectDraft) -> Result<(), EntryError> {
+    input_schema::repair_input(tool)?;
+    input_schema::repair_output(tool);
+    tool.repair_nested("annotations", |annotations| {
         for hint in [
             "readOnlyHint",
             "destructiveHint",
@@ -182,7 +185,7 @@ fn check_tool(tool: &mut ObjectDraft) -> Result<(), EntryError> {
         }
         annotations.remove_unless("title", "a string", Value::is_string);
     });
-    tool.check_nested("execution", |execution| {
+    tool.repair_nested("execution", |execution| {
         execution.remove_unless(
             "taskSupport",
             "`forbidden`, `optional` or `required`",
@@ -192,7 +195,7 @@ fn check_tool(tool: &mut ObjectDraft) -> Result<(), EntryError> {
     Ok(())
 }
 
-fn check_resource(resource: &mut ObjectDraft) -> Result<(), EntryError> {
+fn repair_resource(resource: &mut ObjectDraft) -> Result<(), EntryError> {
     let uri = resource.required_text("uri")?;
     if Url::parse(&uri).is_err() {
         return Err(resource.unexpected_member("uri", "an absolute URI"));
@@ -202,15 +205,15 @@ fn check_resource(resource: &mut ObjectDraft) -> Result<(), EntryError> {
         size.as_f64()
             .is_some_and(|size| size.is_finite() && size.fract() == 0.0)
     });
-    check_description_of_contents(resource);
+    repair_content_members(resource);
     Ok(())
 }
 
-fn check_template(template: &mut ObjectDraft) {
+fn repair_template(template: &mut ObjectDraft) {
     if let Ok(uri_template) = template.required_text("uriTemplate") {
         set_missing_name(template, &uri_template);
     }
-    check_description_of_contents(template);
+    repair_content_members(template);
 }
 
 /// Sets a missing or invalid `name` to the entry's title, or else to its identifier.
@@ -221,26 +224,26 @@ fn set_missing_name(entry: &mut ObjectDraft, id: &str) {
     let title = entry.required_text("title").unwrap_or_default();
     let text = if title.trim().is_empty() { id } else { &title };
     if let Ok(name) = to_raw_value(text) {
-        let repair = "`name` is not a string and was taken from the title or the URI";
+        let repair = "`name` is missing or not a string, and was taken from the title or the URI";
         entry.set("name", name, Some(repair));
     }
 }
 
-/// Checks `mimeType` and `annotations` of a resource or resource template.
-fn check_description_of_contents(entry: &mut ObjectDraft) {
+/// Repairs `mimeType` and `annotations` of a resource or resource template.
+fn repair_content_members(entry: &mut ObjectDraft) {
     entry.remove_unless("mimeType", "a string", Value::is_string);
-    entry.check_nested("annotations", |annotations| {
+    entry.repair_nested("annotations", |annotations| {
         annotations.remove_unless("audience", "a list of roles", is_audience);
         annotations.remove_unless("priority", "a number from 0 to 1", is_priority);
         annotations.remove_unless("lastModified", "a time with date and offset", is_timestamp);
     });
 }
 
-fn check_prompt(prompt: &mut ObjectDraft) -> Result<(), EntryError> {
+fn repair_prompt(prompt: &mut ObjectDraft) -> Result<(), EntryError> {
     let Some(arguments) = prompt.optional_list("arguments")? else {
         return Ok(());
     };
-    prompt.check_items("arguments", arguments, |prompt, argument, path| {
+    prompt.repair_items("arguments", arguments, |prompt, argument, path| {
         let mut draft = prompt
             .item_draft(argument, path)
             .ok_or_else(|| prompt.unexpected_member(path, "an object"))?;
@@ -260,12 +263,12 @@ fn check_prompt(prompt: &mut ObjectDraft) -> Result<(), EntryError> {
 }
 
 /// Removes the icons that clients cannot show, and the malformed members of the other icons.
-fn check_icons(entry: &mut ObjectDraft) -> Result<(), EntryError> {
+fn repair_icons(entry: &mut ObjectDraft) -> Result<(), EntryError> {
     let Ok(icons) = entry.optional_list("icons") else {
         entry.remove_unless("icons", "a list", |_| false);
         return Ok(());
     };
-    entry.check_items("icons", icons.unwrap_or_default(), |entry, icon, path| {
+    entry.repair_items("icons", icons.unwrap_or_default(), |entry, icon, path| {
         let item = entry.item_draft(icon, path);
         let Some(mut draft) = item.filter(|icon| icon.required_text("src").is_ok()) else {
             let repair = format!("`{path}` has no `src` and was removed");

@@ -149,7 +149,7 @@ impl McpError {
         matches!(self.kind, McpErrorKind::Timeout { .. })
     }
 
-    /// Returns the class of the error.
+    /// Returns the class of the error, which tells callers whether a retry can help.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match &self.kind {
@@ -198,6 +198,7 @@ impl McpError {
             | McpErrorKind::InvalidMessage(_)
             | McpErrorKind::UnexpectedResult { .. }
             | McpErrorKind::TooManyRounds { .. }
+            | McpErrorKind::TooManyInputRequests { .. }
             | McpErrorKind::UnknownResultType { .. }
             | McpErrorKind::NoResponse => ErrorClass::Internal,
         }

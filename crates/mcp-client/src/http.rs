@@ -39,8 +39,8 @@ pub(super) use response::{EventBody, ResponseBody, ResponseReader, parse_event};
 use response::{read_body, read_event_body};
 
 const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Number of headers for which capacity is reserved, because each message adds headers for the
-/// session, the method and the connection to the fixed headers.
+/// Number of headers for which capacity is reserved, in addition to the fixed headers of a message:
+/// each message adds headers for the session, the method and the connection.
 const EXTRA_HEADER_COUNT: usize = 8;
 const ACCEPT_VALUE: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
@@ -124,9 +124,10 @@ impl HttpLink {
     }
 
     /// Sends a JSON-RPC message and returns the head of the response, whatever its status, without
-    /// reading the body. Sends the message again if the server refused the connection, because the
-    /// server may be restarting, or if the connection broke and `repeat_safety` allows a second
-    /// message.
+    /// reading the body. Sends the message again in two cases:
+    ///
+    /// - The server refused the connection: the server may be restarting.
+    /// - The connection broke, and `repeat_safety` allows sending the message again.
     pub(super) async fn post(
         &self,
         url: &Url,
@@ -201,8 +202,9 @@ impl HttpLink {
     }
 
     /// Reads a stream to its end after the response, so that the next request can reuse the
-    /// connection. Most servers end the stream with the response. For a server that does not, later
-    /// calls do not wait for the end, and the connection is closed after a while.
+    /// connection. Most servers end the stream with the response. If the server keeps a stream
+    /// open, its connection is closed after a while, and later calls do not wait for the end of
+    /// their streams.
     pub(super) async fn finish_stream(&self, mut reader: Box<ResponseReader>) {
         const GRACE_TIMEOUT: Duration = Duration::from_millis(2);
         const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -225,10 +227,13 @@ impl HttpLink {
         });
     }
 
-    /// Opens an event stream.
-    pub(super) async fn get_stream(&self, mut extra: HeaderMap) -> Result<EventBody, McpErrorKind> {
-        extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let response = check_status(self.get(extra).await?).await?;
+    /// Sends a GET request, and returns the event stream of a successful response.
+    pub(super) async fn get_stream(
+        &self,
+        mut extra_headers: HeaderMap,
+    ) -> Result<EventBody, McpErrorKind> {
+        extra_headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let response = check_status(self.get(extra_headers).await?).await?;
         read_event_body(response, &self.content_type_warning).await
     }
 
@@ -253,15 +258,15 @@ impl HttpLink {
         let mut headers = self.headers.clone();
         headers.extend(extra_headers);
         for choice in [ConnectionChoice::Any, ConnectionChoice::New] {
-            let pool_use = self.reachability.pool_use(choice).await;
+            let pool_use = self.reachability.choose_pool_use(choice).await;
             let (client, url) = (&self.client, &self.url);
             let Ok(request) =
                 client.request_over_pool(pool_use, Method::DELETE, url, headers.clone())
             else {
                 return; // No session can have been opened with an invalid URL.
             };
-            // The request is sent once, so that closing a session never asks the user for an
-            // authorization.
+            // A rejected token is not replaced, so that closing a session never asks the user for
+            // an authorization.
             let outcome = match &self.authorizer {
                 Some(authorizer) => authorizer.send_once(request).await,
                 None => request.send().await.map_err(send_error),
@@ -305,7 +310,7 @@ impl HttpLink {
         (method, url, headers, body): (Method, &Url, HeaderMap, Bytes),
         choice: ConnectionChoice,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        let pool_use = self.reachability.pool_use(choice).await;
+        let pool_use = self.reachability.choose_pool_use(choice).await;
         let client = &self.client;
         let mut request = client.request_over_pool(pool_use, method, url, headers)?;
         if !body.is_empty() {

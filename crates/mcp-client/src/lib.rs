@@ -1,5 +1,5 @@
-//! An MCP client for servers over HTTP (all transports in use), over WebSocket, and over the
-//! standard streams of a program.
+//! An MCP client for servers over HTTP (Streamable HTTP, HTTP+SSE and their variants), over
+//! WebSocket, and over the standard streams of a program.
 //!
 //! [`McpClient`] is the client. Internally, `connect` detects transport and protocol revision, a
 //! session is an open connection, and a transport carries messages. Messages stay raw JSON, so that

@@ -318,7 +318,7 @@ fn parse_lenient_error(raw_error: &RawValue) -> RpcError {
     }
 }
 
-/// Serializes a request.
+/// Serializes a request. Returns an empty message if `params` cannot be serialized.
 pub(crate) fn encode_request(
     id: &RpcRequestId,
     method: &str,
@@ -347,7 +347,6 @@ pub(crate) fn encode_ping() -> (RpcRequestId, Bytes) {
     (id, message)
 }
 
-/// Serializes a notification.
 pub(crate) fn encode_notification<P: Serialize + ?Sized>(
     method: &str,
     params: Option<&P>,

@@ -26,7 +26,7 @@ use super::{McpErrorKind, RpcError};
 use limits::{MAX_CONCURRENT_REQUESTS, MAX_REQUEST_KIB, PeerLimits, ReservedCapacity};
 use server_requests::ServerRequests;
 
-/// Maximum number of notifications that wait for a slow listener. When exceeded, the oldest waiting
+/// Maximum number of notifications that wait for a slow receiver. When exceeded, the oldest waiting
 /// notifications are dropped.
 const MAX_PENDING_NOTIFICATIONS: usize = 256;
 
@@ -78,7 +78,8 @@ impl Peer {
         &self.callbacks
     }
 
-    /// Returns whether there are listeners for messages outside of responses.
+    /// Returns whether a callback or a subscription needs messages that the server sends outside of
+    /// responses.
     pub(super) fn needs_listening(&self) -> bool {
         self.callbacks.needs_listening() || self.notifications.receiver_count() > 0
     }
@@ -187,7 +188,7 @@ impl Peer {
                     self.limits.count_dropped(&notification.method);
                 }
             }
-            // The outcome is ignored, because sending fails only if there are no listeners.
+            // The outcome is ignored, because sending fails only if there are no receivers.
             None => drop(self.notifications.send(notification)),
         }
     }
@@ -267,8 +268,8 @@ impl Peer {
     }
 }
 
-/// Responses to the server's requests that are being sent. Dropping this value cancels them, so
-/// that no response outlives the request or stream that the server's request arrived with.
+/// Responses that are being sent to the server. Dropping this value cancels the responses, so that
+/// no response outlives the request or stream that the server's request arrived with.
 #[derive(Default)]
 pub(super) struct OutgoingResponses(Option<JoinSet<()>>);
 
@@ -291,7 +292,7 @@ impl OutgoingResponses {
             match tokio::time::timeout(RESPONSE_TIMEOUT, send_message(message)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::debug!(%error, "The server rejected a response of the client");
+                    tracing::debug!(%error, "Cannot send a response to the server");
                 }
                 Err(_) => tracing::debug!("Sending a response to the server timed out"),
             }

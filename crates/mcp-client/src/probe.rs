@@ -26,8 +26,8 @@ impl ProbeSteps {
     pub(super) fn record(&mut self, attempt: String, outcome: Result<String, &McpErrorKind>) {
         let outcome = outcome.map_err(ToString::to_string);
         match &outcome {
-            Ok(agreed) => tracing::debug!(attempt, agreed, "Connecting"),
-            Err(error) => tracing::debug!(attempt, error, "Connecting"),
+            Ok(description) => tracing::debug!(attempt, description, "A connection step succeeded"),
+            Err(error) => tracing::debug!(attempt, error, "A connection step failed"),
         }
         self.0.lock().push(ProbeStep { attempt, outcome });
     }

@@ -55,7 +55,11 @@ pub enum Feature {
 
 /// The error for an unknown protocol revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Unknown MCP protocol version '{0}'")]
+#[error(
+    "Unknown MCP protocol version '{}', expected one of {}",
+    .0,
+    ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ")
+)]
 pub struct UnknownProtocolVersion(pub String);
 
 impl ProtocolVersion {
@@ -99,9 +103,9 @@ impl ProtocolVersion {
     }
 
     /// Returns the revision for a server that responds to the handshake with the revision `text`:
-    /// the newest revision with a handshake that is not newer than `text`. Revisions are dates, so
-    /// they sort as text. A server's revision that this client does not know may still be
-    /// compatible.
+    /// the newest revision with a handshake that is not newer than `text`, or else the oldest one.
+    /// Revisions are dates, so they sort as text. An unknown revision is not rejected, because it
+    /// may be compatible.
     pub(crate) fn closest_handshake_revision(text: &str) -> Self {
         let closest_version = Self::ALL
             .into_iter()

@@ -1,6 +1,6 @@
 //! Defines which messages may be sent again.
 //!
-//! A request that failed before any byte of it was sent may always be sent again. If the server may
+//! A request that failed before any byte of it was sent can always be sent again. If the server may
 //! have received the request, the request is sent again only if processing it twice is harmless.
 //! Only this module decides which messages are harmless, except for calls of a tool whose
 //! annotations say that the tool is read-only or idempotent.
@@ -21,17 +21,17 @@ pub(super) fn is_first_break(error: &McpErrorKind) -> bool {
     matches!(error, McpErrorKind::ConnectionBroken(error) if !error.is::<RepeatedConnectionError>())
 }
 
-/// Whether a message may be sent again after the server may have received it.
+/// Whether it is safe to send a message again although the server may have received the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RepeatSafety {
-    /// The message may be sent again.
+    /// Sending the message again is safe.
     Harmless,
     /// The message may have an effect, which a second message would repeat.
     Never,
 }
 
 impl RepeatSafety {
-    /// Returns whether a request or notification of a client may be sent again:
+    /// Returns whether it is safe to send a request or notification of a client again:
     ///
     /// | messages | a second one |
     /// | --- | --- |

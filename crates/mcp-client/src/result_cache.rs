@@ -43,7 +43,7 @@ struct CachedResult {
 }
 
 impl McpResultCache {
-    /// Returns whether results of a method may be cached.
+    /// Returns whether results of a method can be cached, if the server allows caching.
     pub(super) fn is_cacheable(method: &str) -> bool {
         matches!(
             method,

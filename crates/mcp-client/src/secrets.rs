@@ -40,7 +40,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Returns the credentials in `values` and in an authentication, without values shorter than
+    /// Collects the credentials in `values` and in an authentication, without values shorter than
     /// `min_bytes`.
     pub fn new<'a>(
         values: impl IntoIterator<Item = &'a str>,
@@ -68,7 +68,7 @@ impl Secrets {
         secrets
     }
 
-    /// Returns the credentials in the configuration of a server.
+    /// Collects the credentials in the configuration of a server.
     pub(crate) fn for_config(config: &ServerConfig) -> Self {
         let variables = match &config.endpoint {
             Endpoint::Command(command) => collect_variable_values(command),
@@ -127,7 +127,7 @@ impl Secrets {
         }
     }
 
-    /// Removes credentials from a text.
+    /// Replaces all credentials in `text` by `[redacted]`.
     pub fn redact(&self, text: &mut String) {
         if let Cow::Owned(redacted) = self.redacted(text) {
             *text = redacted;

@@ -120,9 +120,9 @@ impl Session {
         to_rpc_outcome(exchange.await)
     }
 
-    /// Sends a request and returns the JSON-RPC response with the ID of the request. A JSON-RPC
-    /// error with another ID stays an [`McpErrorKind::HttpStatus`], because the server may not have
-    /// processed the request; [`to_rpc_outcome`] converts such an error.
+    /// Sends a request and returns the JSON-RPC response with the ID of the request. An HTTP error
+    /// whose JSON-RPC error has another ID stays an [`McpErrorKind::HttpStatus`], because the
+    /// server may not have processed the request. [`to_rpc_outcome`] converts such an error.
     pub(super) async fn exchange_unconverted(
         self: &Arc<Self>,
         method: &str,
@@ -142,7 +142,7 @@ impl Session {
         if let Some(error) = rpc_error(&outcome) {
             // The future of the check is boxed, because the check is rare and would enlarge the
             // future of every exchange.
-            let session_check = Box::pin(self.has_rejected(method, error, messages_before));
+            let session_check = Box::pin(self.detect_session_loss(method, error, messages_before));
             if self.close_signal.run_until_closed(session_check).await? {
                 return Err(McpErrorKind::SessionExpired);
             }
@@ -150,10 +150,15 @@ impl Session {
         check_value_count(method, outcome?)
     }
 
-    /// Returns whether the server rejected a request because it no longer knows the session, so
-    /// that the request may be sent again in another session. `messages_before`: the number of
-    /// messages from the server before the request.
-    async fn has_rejected(&self, method: &str, error: &RpcError, messages_before: u64) -> bool {
+    /// Detects an error by which the server reports that it no longer knows the session, and marks
+    /// the session as lost. Returns whether the request can be sent again in another session.
+    /// `messages_before` is the number of messages from the server before the request.
+    async fn detect_session_loss(
+        &self,
+        method: &str,
+        error: &RpcError,
+        messages_before: u64,
+    ) -> bool {
         let session_loss = session_loss_of_error(error);
         if session_loss == SessionLoss::None || !self.has_feature(Feature::Handshake) {
             return false;
@@ -177,9 +182,11 @@ impl Session {
         self.close_signal.run_until_closed(notify_operation).await?
     }
 
-    /// Sends a request that is part of opening the session. Such a request is never cancelled, HTTP
-    /// error statuses are returned unchanged, and the request is sent again if its connection
-    /// breaks, because a second one is harmless.
+    /// Sends a request that is part of opening the session, such as `initialize`:
+    ///
+    /// - The request is never cancelled.
+    /// - HTTP error statuses are returned unchanged.
+    /// - If the connection breaks, the request is sent again, because repeating it is harmless.
     pub(super) async fn send_opening_request(
         &self,
         method: &str,
@@ -307,7 +314,7 @@ impl Session {
             Ok(Ok(())) => {}
             // Some servers respond to `notifications/initialized` with an error but work anyway.
             Ok(Err(error)) => {
-                tracing::debug!(%error, "The server rejected `notifications/initialized`");
+                tracing::debug!(%error, "Sending `notifications/initialized` failed");
             }
             Err(_) => {
                 tracing::debug!("Sending `notifications/initialized` to the server timed out");
@@ -349,7 +356,7 @@ impl Session {
                 .notify(message, RepeatSafety::Harmless)
                 .await
             {
-                tracing::debug!(%error, "The server rejected `notifications/cancelled`");
+                tracing::debug!(%error, "Sending `notifications/cancelled` failed");
             }
         });
     }

@@ -52,8 +52,9 @@ pub(crate) enum ResponseTopic {
     Other,
 }
 
-/// Returns what a response says about the session. `has_session` is `true` if the request named a
-/// session, by `Mcp-Session-Id` or by an announced endpoint.
+/// Returns whether a response means that the server no longer knows the session. `has_session` is
+/// `true` if the request named a session, by `Mcp-Session-Id` or by the URL from an `endpoint`
+/// event.
 pub(crate) fn session_loss(
     status: u16,
     form: ResponseForm,
@@ -91,7 +92,8 @@ pub(crate) fn session_loss(
     }
 }
 
-/// Returns what a JSON-RPC error with the ID of the request says about the session.
+/// Returns whether a JSON-RPC error with the ID of the request means that the server no longer
+/// knows the session.
 pub(crate) fn session_loss_of_error(error: &RpcError) -> SessionLoss {
     let topic = ResponseTopic::from_text(&error.message);
     session_loss(200, ResponseForm::RpcResponse, topic, true)

@@ -36,10 +36,11 @@ pub(super) struct SerializedRequest {
     /// Whether the response comes at the end of a long-lived stream, where only the size of single
     /// events is limited.
     pub(super) is_endless: bool,
-    /// Whether the request is part of opening the connection, and must not be sent over another
-    /// one.
+    /// Whether the request is part of opening the connection. Such a request must not be sent over
+    /// another connection.
     pub(super) opens_session: bool,
-    /// Whether the request may be sent again after the server may have received it.
+    /// Whether it is safe to send the request again although the server may have received the
+    /// request.
     pub(super) repeat_safety: RepeatSafety,
 }
 
@@ -52,11 +53,12 @@ fn knows_session(ping_outcome: &RpcOutcome) -> Option<bool> {
     })
 }
 
-/// Returns the response to `id` in `messages`, and passes all other messages to `handle_other`.
+/// Returns the response to `id` in `messages`, and passes all other messages to
+/// `handle_other_message`.
 fn find_response(
     id: &RpcRequestId,
     messages: Vec<IncomingMessage>,
-    mut handle_other: impl FnMut(IncomingMessage),
+    mut handle_other_message: impl FnMut(IncomingMessage),
 ) -> Option<RpcOutcome> {
     let mut response = None;
     for message in messages {
@@ -65,7 +67,7 @@ fn find_response(
                 id: response_id,
                 outcome,
             } if response_id.matches(id) => response = Some(outcome),
-            message => handle_other(message),
+            message => handle_other_message(message),
         }
     }
     response

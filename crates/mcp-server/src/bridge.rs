@@ -103,9 +103,10 @@ enum BridgeEvent {
     InvalidMessage(Bytes),
     /// The client has closed its input.
     ClientClosed,
-    /// The connection with this number has received a line from its sidecar.
+    /// A line from a sidecar, with the [`SidecarConnection::number`] of the connection that
+    /// received the line.
     Sidecar(u64, Vec<u8>),
-    /// The connection to a sidecar with this number was closed.
+    /// The [`SidecarConnection::number`] of a connection that was closed.
     SidecarClosed(u64),
     Connected(Connection),
     ConnectFailed(BridgeConnectError),
@@ -125,9 +126,9 @@ struct Bridge {
 }
 
 impl Bridge {
-    /// Handles events until the bridge ends. Reads from the client only while all connections have
-    /// room, but always reads from the sidecars: a sidecar may read nothing until its own lines are
-    /// read.
+    /// Handles events until the bridge ends. Reads from the client only while every connection has
+    /// room. Always reads from the sidecars, because a sidecar may not read from the bridge until
+    /// the bridge has read the sidecar's lines.
     async fn handle_events(
         mut self,
         first_connection: Connection,
@@ -153,7 +154,7 @@ impl Bridge {
                     client_receiver.recv().await
                 }, if close_deadline.is_none() => event,
                 () = sleep_until_some(give_up_at) => {
-                    self.give_up().await;
+                    self.reject_waiting_requests().await;
                     continue;
                 }
                 () = sleep_until_some(close_deadline) => return,
@@ -268,8 +269,8 @@ impl Bridge {
             }
             SidecarMessage::ToBridge => {}
         }
-        // Drops the connection to a sidecar that is shutting down after the last response of the
-        // sidecar.
+        // Drops the connection to a sidecar that is shutting down once that sidecar has responded
+        // to all requests.
         self.sidecars
             .retain(|sidecar| sidecar.phase != Phase::Draining || !sidecar.is_done());
     }
@@ -360,7 +361,7 @@ impl Bridge {
     }
 
     /// Rejects the waiting requests because no sidecar is connected.
-    async fn give_up(&mut self) {
+    async fn reject_waiting_requests(&mut self) {
         let problem = match &self.reconnection {
             Some(reconnection) => reconnection.problem.clone(),
             None => return,

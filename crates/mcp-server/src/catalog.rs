@@ -36,7 +36,8 @@ struct CatalogEntry {
     json: Arc<RawValue>,
 }
 
-/// Maximum age of a list that is not requested again if a requested entry is missing in the list.
+/// Maximum age of a list that counts as fresh. If a fresh list does not contain an entry, the list
+/// is not requested again.
 const FRESH_LIST_TTL: Duration = Duration::from_secs(1);
 
 /// The latest lists of the upstream servers, for routing requests.
@@ -52,8 +53,8 @@ pub struct Catalog {
 struct RequestedList {
     requested_at: Instant,
     entries: Arc<Vec<CatalogEntry>>,
-    /// Whether the list was requested from the current servers. After the servers have changed, the
-    /// list only provides the previous entries of servers that fail.
+    /// Whether the list was requested from the current servers. Otherwise, the list only supplies
+    /// the previous entries of servers that fail to list their entries again.
     is_current: bool,
 }
 
@@ -66,9 +67,9 @@ impl Catalog {
         lists.values_mut().for_each(|list| list.is_current = false);
     }
 
-    /// Returns the entries of one kind, of the packs and reachable servers that the caller may see.
-    /// A resource URI of a pack never belongs to a server. Of several entries with one ID, only the
-    /// first is listed.
+    /// Returns the entries of one kind from the packs and reachable servers that the caller may
+    /// see. A resource URI of a pack never belongs to a server. Of several entries with one ID,
+    /// only the first is listed.
     pub(super) async fn list(
         &self,
         caller: &Caller,
@@ -172,7 +173,8 @@ impl Catalog {
         self.list_since(kind, None)
     }
 
-    /// Returns the list of the current servers, if it was requested after `since`.
+    /// Returns the list of the current servers, if the list was requested after `since`, or at any
+    /// time if `since` is `None`.
     fn list_since(&self, kind: ListKind, since: Option<Instant>) -> Option<Arc<Vec<CatalogEntry>>> {
         let lists = self.lists.read();
         let list = lists.get(&kind).filter(|list| list.is_current)?;
@@ -212,8 +214,8 @@ impl Catalog {
     ) -> Result<Box<RawValue>, RpcError> {
         let name = request.text("name")?;
         let prompt = self.find_prompt(caller, &name).await?;
-        let remote_name = ("name", raw(&prompt.remote_id)?);
-        forward_request(&prompt.server, caller, request, [remote_name], link).await
+        let name_replacement = ("name", raw(&prompt.remote_id)?);
+        forward_request(&prompt.server, caller, request, [name_replacement], link).await
     }
 
     async fn find_prompt(&self, caller: &Caller, name: &str) -> Result<CatalogEntry, RpcError> {
@@ -273,8 +275,8 @@ impl Catalog {
         let newly_listed_entry = if is_new_list || is_template_certain {
             None
         } else {
-            let listed = self.refresh(&caller.mcp.gateway, ListKind::Resources).await;
-            find_first(&listed, &visible_servers, is_match)
+            let new_list = self.refresh(&caller.mcp.gateway, ListKind::Resources).await;
+            find_first(&new_list, &visible_servers, is_match)
         };
         let entry = newly_listed_entry.or(template_entry)?;
         Some(entry.server)
@@ -420,11 +422,16 @@ fn find_first(
     entry.cloned()
 }
 
-/// Gives each prompt a unique name. The server's prefix is added if the configuration sets one, if
-/// several servers have a prompt of this name, if the name equals a prefixed name, or if another
-/// server owns the name. A prompt whose prefixed name another server owns is dropped. URIs cannot
-/// be renamed: if several servers have a resource with the same URI, the resource of the first
-/// server is used.
+/// Gives each prompt a unique name: adds the prefix of the prompt's server if one of these
+/// conditions holds.
+///
+/// - The configuration sets the prefix.
+/// - Several servers have a prompt of this name.
+/// - The name equals the prefixed name of a prompt.
+/// - Another server owns the name.
+///
+/// A prompt is dropped if another server owns the prefixed name. URIs cannot be renamed: if several
+/// servers have a resource with the same URI, the resource of the first server is used.
 fn make_names_unique(prompts: &mut Vec<CatalogEntry>, upstreams: &Upstreams) {
     let to_prefixed_name =
         |entry: &CatalogEntry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
@@ -471,8 +478,9 @@ async fn forward_request<const N: usize>(
     replacements: [(&'static str, Box<RawValue>); N],
     link: &Arc<ClientLink>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let connected = server.connections.for_caller(&caller.context).await;
-    let connection = connected.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
+    let connect_result = server.connections.for_caller(&caller.context).await;
+    let connection =
+        connect_result.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
     let (span, trace) = server.start_span(&request.method, None, link.trace());
     let params = link.params_with_trace(trace.as_ref(), replacements);
     let options = link.options();

@@ -17,7 +17,7 @@ use super::Caller;
 use super::stateless::VERSION_HEADER;
 use crate::lines::trim_message;
 use pillion_gateway::access::TokenValidity;
-use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
+use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, UnreadableMessage};
 
 const JSON_MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -51,7 +51,7 @@ impl Exchange<'_> {
         }
         let inbound = match Inbound::parse(text) {
             Ok(inbound) => inbound,
-            Err(Unreadable { id, error }) => {
+            Err(UnreadableMessage { id, error }) => {
                 return error_response(StatusCode::BAD_REQUEST, id.as_deref(), error);
             }
         };
@@ -84,14 +84,14 @@ impl Exchange<'_> {
         if let Some(rejection) = self.reject_origin() {
             return rejection;
         }
-        if self.declares_stateless() {
+        if self.declares_stateless_version() {
             return post_only_response();
         }
         handler(self)
     }
 
     /// Returns whether the version header names a revision without sessions.
-    fn declares_stateless(&self) -> bool {
+    fn declares_stateless_version(&self) -> bool {
         let header = self.version_header();
         let version = header.and_then(|version| version.parse::<ProtocolVersion>().ok());
         version.is_some_and(|version| version.supports(Feature::RequestMetadata))
@@ -101,12 +101,15 @@ impl Exchange<'_> {
         self.headers.get(VERSION_HEADER)?.to_str().ok()
     }
 
-    /// Returns whether a message belongs to a revision without sessions. This is the case if the
-    /// version header names such a revision. Outside of a session, this is also the case for a
-    /// `server/discover` request, and for a request other than `initialize` that names a revision
-    /// in `_meta` or an unknown revision in the version header.
+    /// Returns whether a message belongs to a revision without sessions. This is the case if one of
+    /// these conditions holds.
+    ///
+    /// - The version header names a revision without sessions.
+    /// - There is no session ID, and the message is a `server/discover` request.
+    /// - There is no session ID, and the message is a request other than `initialize` that names a
+    ///   revision in `_meta` or an unknown revision in the version header.
     fn is_stateless(&self, inbound: &Inbound) -> bool {
-        if self.declares_stateless() {
+        if self.declares_stateless_version() {
             return true;
         }
         if headers::session_id(self.headers).is_some() {
@@ -123,7 +126,7 @@ impl Exchange<'_> {
             version.is_some_and(|text| text.parse::<ProtocolVersion>().is_err());
         let meta = request.meta();
         request.method != "initialize"
-            && (is_unknown_version || meta.contains_key(message::PROTOCOL_VERSION))
+            && (is_unknown_version || meta.contains_key(message::PROTOCOL_VERSION_KEY))
     }
 }
 

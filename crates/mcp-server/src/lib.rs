@@ -5,9 +5,9 @@
 //! handshake and sessions, and the stateless revision 2026-07-28, whose requests carry all
 //! metadata. A request passes through these modules: `http` or `stdio` reads the request and
 //! determines the revision; `dispatch` selects the handler; `tools` and `catalog` handle the
-//! request; `request_task` collects the messages that the handler sends over its
-//! link to the client, and the result. Results of upstream servers
-//! are forwarded byte for byte, with only those additions that the client's revision requires.
+//! request; `request_task` collects the messages that the handler sends over its link to the
+//! client, and the result. Results of upstream servers are forwarded byte for byte, with only those
+//! additions that the client's revision requires.
 
 pub mod bridge;
 mod catalog;
@@ -111,7 +111,7 @@ impl McpServerState {
     }
 
     /// Applies a gateway whose upstream servers or packs have changed.
-    pub fn servers_changed(&self, gateway: &Gateway) {
+    pub fn apply_gateway(&self, gateway: &Gateway) {
         self.list_changes.replace_servers(gateway);
         self.offer_packs(gateway.packs());
     }
@@ -181,8 +181,8 @@ impl Caller {
     ) -> Result<Self, RpcError> {
         let gateway = &mcp.gateway;
         let offered_tools = gateway.upstreams().tools_for_clients().clone();
-        let offered = visibility.restrict_to_offered(offered_tools);
-        let visibility = restrict_to_model(gateway, offered, model)?;
+        let offered_visibility = visibility.restrict_to_offered(offered_tools);
+        let visibility = restrict_to_model(gateway, offered_visibility, model)?;
         let context = CallContext {
             caller: Some("mcp".to_owned()),
             ..context
@@ -203,8 +203,9 @@ impl Caller {
     }
 }
 
-/// The owner of state that outlives a request, such as a session. Callers with another owner cannot
-/// use that state. The user's name alone is insufficient, because any caller may claim a name.
+/// The owner of state that outlives a request, such as a session. Only a caller with an equal owner
+/// can use the state. The user's name alone does not identify the owner, because any caller may
+/// claim a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Owner {
     /// The authenticated principal; `None` if clients need no token.
@@ -223,8 +224,9 @@ impl Owner {
     }
 }
 
-/// Returns the server capabilities, which are equal for every client, because the upstream servers'
-/// tools may not be listed yet.
+/// Returns the server capabilities. These capabilities are the same for every client and do not
+/// depend on what the upstream servers offer, because the upstream servers may not have listed
+/// their tools yet.
 fn create_capabilities() -> Map<String, Value> {
     let capabilities = [
         ("tools", json!({"listChanged": true})),

@@ -29,7 +29,8 @@ const MAX_COALESCE_INTERVAL: Duration = Duration::from_secs(8);
 const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Watches the upstream servers while clients listen, once for all clients.
+/// Watches the upstream servers for list changes while at least one client listens. All clients
+/// share one watch per server.
 #[derive(Debug)]
 pub(super) struct ListChanges {
     changes: broadcast::Sender<ListChangeMethod>,
@@ -37,7 +38,7 @@ pub(super) struct ListChanges {
     watched_servers: Mutex<WatchedServers>,
 }
 
-/// The watched servers, and the listeners for which the servers are watched.
+/// The watched servers, and the watches that each listening client needs.
 #[derive(Debug, Default)]
 struct WatchedServers {
     /// The watch of each server, by the label of the server.
@@ -48,7 +49,7 @@ struct WatchedServers {
     current_servers: Option<Vec<Arc<Server>>>,
 }
 
-/// The server watches that one listener needs.
+/// The server watches that one listening client needs.
 type Watches = Mutex<Vec<Arc<ServerWatch>>>;
 
 /// The method of the notification that reports a change of a list.
@@ -89,14 +90,14 @@ impl Default for ListChanges {
 }
 
 impl ListChanges {
-    /// Notifies listeners that tools were registered or unregistered.
+    /// Notifies listening clients that tools were registered or unregistered.
     pub(super) fn notify_tools_changed(&self) {
-        // Ignores the error, because sending fails only if there are no listeners.
+        // Ignores the error, because sending fails only if no client listens.
         let _ = self.changes.send(LIST_CHANGED_METHODS[0]);
     }
 
-    /// Applies a change of the upstream servers. All listeners then receive the changes of the new
-    /// servers, and at once a notification that the tools have changed.
+    /// Applies a change of the upstream servers. All listening clients then receive the changes of
+    /// the new servers, and at once a notification that the tools have changed.
     pub(super) fn replace_servers(&self, gateway: &Gateway) {
         let mut watched_servers = self.watched_servers.lock();
         let servers = gateway.upstreams().servers().to_vec();
@@ -116,7 +117,7 @@ impl ListChanges {
         self.notify_tools_changed();
     }
 
-    /// Sets the packs, and notifies listeners if other packs are offered.
+    /// Sets the packs, and notifies listening clients if other packs are offered.
     pub(super) fn offer_packs(&self, packs: &Packs) {
         self.packs.send_if_modified(|current_packs| {
             let has_changed = current_packs.names().ne(packs.names());
@@ -182,7 +183,6 @@ impl WatchedServers {
 }
 
 impl ChangeReceiver {
-    /// Waits for the next change.
     pub(super) async fn next(&mut self) -> ListChangeMethod {
         loop {
             let change = tokio::select! {
@@ -285,8 +285,8 @@ async fn forward_changes(server: Arc<Server>, changes: broadcast::Sender<ListCha
                                 _ => coalescers[index].record_change(Instant::now()),
                             };
                             if is_due {
-                                // Ignores the error, because sending fails only if there are no
-                                // listeners.
+                                // Ignores the error, because sending fails only if no client
+                                // listens.
                                 let _ = changes.send(LIST_CHANGED_METHODS[index]);
                             }
                         }

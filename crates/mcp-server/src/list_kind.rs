@@ -9,7 +9,7 @@ pub(super) enum ListKind {
 }
 
 impl ListKind {
-    /// Returns the member of the result that contains the list.
+    /// Returns the key of the result member that contains the list.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Prompts => "prompts",

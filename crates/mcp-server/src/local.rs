@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pillion_core::pack::{Packs, ResourceBody, ResourceChange, ResourceReader, without_query};
+use pillion_core::pack::{Packs, ResourceBody, ResourceChange, ResourceReader, split_query};
 use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::RpcError;
 use serde::Serialize;
@@ -80,7 +80,8 @@ pub(super) async fn read(
     raw(&json!({"contents": [content]})).map(Some)
 }
 
-/// Returns the `CompleteResult` for a parameter of a pack's template. The result is always empty.
+/// Returns an empty `CompleteResult` for a parameter of a pack's template, because packs suggest no
+/// values. Returns `None` if the template belongs to no pack.
 pub(super) fn complete(caller: &Caller, uri: &str) -> Option<Result<Box<RawValue>, RpcError>> {
     let packs = find_visible_packs(caller);
     let is_template = || {
@@ -123,7 +124,7 @@ pub(super) fn subscribe(
 /// Returns whether a change may affect the contents of the resource.
 fn is_affected(change: &ResourceChange, uri: &str) -> bool {
     match change {
-        ResourceChange::Updated(changed) => changed == uri || changed == without_query(uri).0,
+        ResourceChange::Updated(changed) => changed == uri || changed == split_query(uri).0,
         ResourceChange::Missed => true,
         _ => false,
     }

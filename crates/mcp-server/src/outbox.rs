@@ -26,7 +26,8 @@ pub(super) struct Outbox {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(super) message: Bytes,
-    /// The permit for the message's bytes in the queue.
+    /// The permits for the message's bytes in the queue; `None` for a message that
+    /// [`send_now`](Outbox::send_now) has queued.
     pub(super) _permit: Option<OwnedSemaphorePermit>,
 }
 

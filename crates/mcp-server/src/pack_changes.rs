@@ -44,7 +44,7 @@ impl PackChangeReceiver {
             };
             let change_and_index = tokio::select! {
                 (change, index, _) = next_change => Some((change, index)),
-                // Never happens, because the sender exists as long as the sidecar runs.
+                // `changed` never fails, because the sender exists as long as the sidecar runs.
                 Ok(()) = self.packs.changed() => None,
             };
             let Some((change, index)) = change_and_index else {

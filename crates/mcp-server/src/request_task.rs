@@ -71,7 +71,7 @@ impl RequestTask {
         // Boxes the future of the handler, because a large future would be moved about ten times
         // before the task runs.
         let request_future = async move {
-            let _run = run_guard;
+            let _run_guard = run_guard;
             Box::pin(dispatch::handle(&caller, &task_request, &link)).await
         };
         let task = tokio::spawn(request_future);

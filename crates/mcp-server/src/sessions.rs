@@ -289,9 +289,11 @@ impl Session {
     /// has ended, aborts the request.
     ///
     /// # Errors
-    /// A request with this ID is already running, and one of these conditions holds: the client
-    /// gets all responses over one stream, where equal IDs are ambiguous; or the client has lost
-    /// the connection of the running request and repeats the request, which must not run twice.
+    /// A request with this ID is already running, and one of these conditions holds.
+    ///
+    /// - The client gets all responses over one stream, where equal IDs are ambiguous.
+    /// - The client has lost the connection of the running request and repeats the request, which
+    ///   must not run twice.
     pub(super) fn start_request<T>(
         &self,
         id: &str,
@@ -330,8 +332,8 @@ impl Session {
 
     /// Returns whether the request in this task was aborted because the session ended. The client
     /// has not cancelled the request, and waits for a response.
-    pub(super) fn has_aborted(&self, request: task::Id) -> bool {
-        self.state.lock().aborted_tasks.contains(&request)
+    pub(super) fn has_aborted(&self, task_id: task::Id) -> bool {
+        self.state.lock().aborted_tasks.contains(&task_id)
     }
 
     /// Adds a resource subscription. Returns `false` if the session already has the maximum number.

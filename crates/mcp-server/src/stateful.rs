@@ -122,7 +122,7 @@ fn remove_subscription_id(params: &RawValue) -> Members {
     if let Some(meta) = members.get("_meta")
         && let Ok(mut meta) = serde_json::from_str::<Members>(meta.get())
     {
-        meta.shift_remove(message::SUBSCRIPTION_ID);
+        meta.shift_remove(message::SUBSCRIPTION_ID_KEY);
         match message::raw(&meta) {
             Ok(meta) if meta.get() != "{}" => drop(members.insert("_meta".to_owned(), meta)),
             _ => drop(members.shift_remove("_meta")),

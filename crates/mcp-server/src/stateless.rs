@@ -20,13 +20,13 @@ use pillion_gateway::Gateway;
 use pillion_gateway::calling_client::capabilities;
 use pillion_gateway::calling_client::link::{LogThreshold, Question, Requester};
 use pillion_gateway::calling_client::message::{
-    self, LOG_LEVEL, Members, PROTOCOL_VERSION, Request, SUBSCRIPTION_ID, error_with_data,
-    invalid_params, parse_log_level,
+    self, LOG_LEVEL_KEY, Members, PROTOCOL_VERSION_KEY, Request, SUBSCRIPTION_ID_KEY,
+    error_with_data, invalid_params, parse_log_level,
 };
 
 pub(super) const UNSUPPORTED_VERSION_CODE: i64 = -32022;
 
-/// The HTTP headers that repeat members of a request.
+/// The HTTP header that repeats the protocol version of a request.
 pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 const METHOD_HEADER: &str = "mcp-method";
 const NAME_HEADER: &str = "mcp-name";
@@ -47,7 +47,7 @@ pub(super) fn parse_requester(
     check_header: impl Fn(&'static str, &str) -> Result<(), RpcError>,
 ) -> Result<Requester, RpcError> {
     let meta = request.meta();
-    let version: String = read_meta_member(&meta, PROTOCOL_VERSION)?;
+    let version: String = read_meta_member(&meta, PROTOCOL_VERSION_KEY)?;
     let capabilities: Map<String, Value> = read_meta_member(&meta, CLIENT_CAPABILITIES)?;
     check_header(VERSION_HEADER, &version)?;
     let parsed_version = version.parse::<ProtocolVersion>().ok();
@@ -59,15 +59,15 @@ pub(super) fn parse_requester(
         error_with_data(UNSUPPORTED_VERSION_CODE, reason, &data)
     })?;
     check_header(METHOD_HEADER, &request.method)?;
-    let name = match request.method.as_str() {
+    let name_member = match request.method.as_str() {
         "tools/call" | "prompts/get" => Some("name"),
         "resources/read" => Some("uri"),
         _ => None,
     };
-    if let Some(name) = name {
-        check_header(NAME_HEADER, &request.text(name)?)?;
+    if let Some(name_member) = name_member {
+        check_header(NAME_HEADER, &request.text(name_member)?)?;
     }
-    if let Some(level) = meta.get(LOG_LEVEL) {
+    if let Some(level) = meta.get(LOG_LEVEL_KEY) {
         let log_level = parse_log_level(level)?;
         gateway.upstreams().request_log_level(log_level);
     }
@@ -215,7 +215,7 @@ pub(super) async fn listen(
     }
     let params = json!({
         "notifications": &filter,
-        "_meta": {SUBSCRIPTION_ID: &request.id},
+        "_meta": {SUBSCRIPTION_ID_KEY: &request.id},
     });
     let method = "notifications/subscriptions/acknowledged";
     let acknowledgment = message::outgoing(None, method, &params);
@@ -230,7 +230,7 @@ pub(super) async fn listen(
     };
     let final_result = message::raw(&json!({
         "resultType": "complete",
-        "_meta": {SUBSCRIPTION_ID: &request.id},
+        "_meta": {SUBSCRIPTION_ID_KEY: &request.id},
     }));
     let listener = MessageListener {
         messages,
@@ -254,7 +254,7 @@ fn format_subscription_notice(method: &str, params: Option<&RawValue>, id: &RawV
         .get("_meta")
         .and_then(|meta| serde_json::from_str(meta.get()).ok())
         .unwrap_or_default();
-    meta.insert(SUBSCRIPTION_ID.to_owned(), id.to_owned());
+    meta.insert(SUBSCRIPTION_ID_KEY.to_owned(), id.to_owned());
     if let Ok(meta) = message::raw(&meta) {
         members.insert("_meta".to_owned(), meta);
     }

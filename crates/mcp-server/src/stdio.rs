@@ -24,7 +24,7 @@ use crate::lines::{read_line, trim_message, write_lines};
 use crate::outbox::Outbox;
 use pillion_gateway::accounts::values_memory;
 use pillion_gateway::calling_client::message::{
-    self, INVALID_REQUEST, Inbound, Request, Unreadable,
+    self, INVALID_REQUEST, Inbound, Request, UnreadableMessage,
 };
 use pillion_gateway::visibility::Visibility;
 
@@ -62,8 +62,8 @@ pub struct StdioShutdown<A, U> {
     pub grace: Duration,
     /// A future that resolves to a message for the client, which is then sent at once.
     pub announcement: A,
-    /// A future that resolves when the client may send no more requests. Running requests may
-    /// finish within a timeout.
+    /// A future that resolves when the client is no longer allowed to send requests. Running
+    /// requests can still finish within a timeout.
     pub access_ended: U,
 }
 
@@ -148,10 +148,10 @@ impl Client {
                     Ok(())
                 }
             };
-            let all_tasks = async { while tasks.join_next().await.is_some() {} };
+            let join_all_tasks = async { while tasks.join_next().await.is_some() {} };
             // Dropping the tasks below aborts the requests that are still running after the grace
             // period.
-            drop(timeout(grace, all_tasks).await);
+            drop(timeout(grace, join_all_tasks).await);
             // Drops all senders, because the writer ends only after the last sender is dropped.
             drop((conversation, tasks, streams));
             let last_write = timeout(LAST_CALLS_TIMEOUT, write_finished.notified());
@@ -212,7 +212,6 @@ impl StdioConversation {
     ) -> std::io::Result<()> {
         let mut line = Vec::new();
         loop {
-            // Removes finished tasks from the sets of tasks.
             while tasks.try_join_next().is_some() {}
             while streams.try_join_next().is_some() {}
             // Yields to other tasks from time to time, because reading from the buffer does not
@@ -238,7 +237,7 @@ impl StdioConversation {
                     self.handle_message(inbound, count_request_bytes(&line), tasks, streams)
                         .await;
                 }
-                Err(Unreadable { id, error }) => {
+                Err(UnreadableMessage { id, error }) => {
                     self.outbox.respond(id.as_deref(), &Err(error)).await;
                 }
             }
@@ -290,11 +289,11 @@ impl StdioConversation {
             let Some(permit) = self.acquire_permit(request_bytes) else {
                 return self.respond(&request, &Err(too_large_error())).await;
             };
-            let task = respond_stateless(caller, self.outbox.clone(), request);
+            let respond_future = respond_stateless(caller, self.outbox.clone(), request);
             let task_set = if is_subscription { streams } else { tasks };
             let handle = task_set.spawn(async move {
                 let _permit = permit;
-                task.await;
+                respond_future.await;
             });
             let mut state = self.state.lock();
             state.running_tasks.retain(|_, task| !task.is_finished());
@@ -384,7 +383,7 @@ fn is_stateless(request: &Request) -> bool {
     }
     let meta = request.meta();
     let version = meta
-        .get(message::PROTOCOL_VERSION)
+        .get(message::PROTOCOL_VERSION_KEY)
         .and_then(|json| serde_json::from_str::<String>(json.get()).ok());
     version.is_some_and(|text| {
         text.parse::<ProtocolVersion>()

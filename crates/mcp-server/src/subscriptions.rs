@@ -9,7 +9,7 @@ use super::Caller;
 use super::catalog::rpc_error;
 use super::local;
 use super::resource_not_found::resource_not_found;
-use pillion_gateway::accounts::{AccountLimits, Charge, PrincipalAccounts, Usage};
+use pillion_gateway::accounts::{AccountLimits, AccountReservation, PrincipalAccounts, Usage};
 use pillion_gateway::calling_client::message::{
     INVALID_PARAMS, check_identifier, error_with_data, invalid_params,
 };
@@ -33,7 +33,7 @@ const MAX_FOR_ALL_PRINCIPALS: Usage = Usage {
 #[derive(Debug)]
 pub(super) struct ResourceSubscription {
     _task: AbortOnDropHandle<()>,
-    _charge: Charge,
+    _reservation: AccountReservation,
 }
 
 /// Creates the accounts that limit the resource subscriptions of each principal.
@@ -54,8 +54,8 @@ pub(super) async fn subscribe(
     check_identifier("uri", uri)?;
     let usage = Usage::for_request(u64::try_from(uri.len()).unwrap_or(u64::MAX));
     let principal = caller.context.principal.as_deref();
-    let charge_result = caller.mcp.state.subscriptions.charge(principal, usage);
-    let charge = charge_result.ok_or_else(|| {
+    let reserve_result = caller.mcp.state.subscriptions.try_reserve(principal, usage);
+    let reservation = reserve_result.ok_or_else(|| {
         let max_count = MAX_PER_PRINCIPAL.count;
         invalid_params(format!(
             "The caller may have at most {max_count} resource subscriptions over all sessions, and \
@@ -65,7 +65,7 @@ pub(super) async fn subscribe(
     if let Some(local_result) = local::subscribe(caller, uri, notify.clone()) {
         return local_result.map(|task| ResourceSubscription {
             _task: task,
-            _charge: charge,
+            _reservation: reservation,
         });
     }
     let owner = caller.mcp.state.catalog.find_owner(caller, uri).await;
@@ -92,6 +92,6 @@ pub(super) async fn subscribe(
     });
     Ok(ResourceSubscription {
         _task: AbortOnDropHandle::new(task),
-        _charge: charge,
+        _reservation: reservation,
     })
 }

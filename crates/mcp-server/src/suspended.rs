@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::request_task::RequestTask;
 use super::{McpServerState, Owner};
-use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, json_memory};
+use pillion_gateway::accounts::{AccountReservation, PrincipalAccounts, Usage, json_memory};
 use pillion_gateway::calling_client::link::Question;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, invalid_params, raw};
 
@@ -49,8 +49,9 @@ struct InputRequest {
     params: Box<RawValue>,
 }
 
-/// The suspended requests. Each is charged to the account of its principal. If the account is full,
-/// the principal's user who has the most suspended requests loses the oldest of them.
+/// The suspended requests. Each request counts toward the limits of its principal's account. If the
+/// account is full, the principal's user with the most suspended requests loses the oldest of these
+/// requests.
 #[derive(Debug, Default)]
 pub(super) struct SuspendedRequests {
     requests: Mutex<HashMap<Uuid, SuspendedRequest>>,
@@ -64,7 +65,7 @@ struct SuspendedRequest {
     question: Question,
     identity: RequestIdentity,
     suspended_at: Instant,
-    charge: Charge,
+    reservation: AccountReservation,
 }
 
 /// The method, parameters and owner of a request. The client's next request must have the same
@@ -143,17 +144,18 @@ impl SuspendedRequests {
         let usage = Usage::for_request(request.memory_bytes().saturating_add(question_bytes));
         let mut requests = self.requests.lock();
         requests.retain(|_, suspended_request| !suspended_request.has_expired());
-        let charge = charge_or_evict(&mut requests, accounts, owner, usage).ok_or_else(|| {
-            let reason = "Too many of the caller's requests wait for the client's input, or \
+        let reservation =
+            reserve_or_evict(&mut requests, accounts, owner, usage).ok_or_else(|| {
+                let reason = "Too many of the caller's requests wait for the client's input, or \
                           continue without a connected client: retry later";
-            RpcError::new(INTERNAL_ERROR, reason)
-        })?;
+                RpcError::new(INTERNAL_ERROR, reason)
+            })?;
         let suspended_request = SuspendedRequest {
             request_task,
             question,
             identity: RequestIdentity::from_request(request, owner),
             suspended_at: Instant::now(),
-            charge,
+            reservation,
         };
         requests.insert(id, suspended_request);
         raw(&result)
@@ -225,25 +227,26 @@ impl SuspendedRequest {
     }
 }
 
-/// Charges a request to the account of `owner`'s principal. If the request does not fit, drops
-/// suspended requests of the same principal; returns `None` if the request does not fit even then.
-fn charge_or_evict(
+/// Counts a request toward the limits of the account of `owner`'s principal. If the account has no
+/// room, drops suspended requests of the same principal. Returns `None` if the request does not fit
+/// even then.
+fn reserve_or_evict(
     requests: &mut HashMap<Uuid, SuspendedRequest>,
     accounts: &Arc<PrincipalAccounts>,
     owner: &Owner,
     usage: Usage,
-) -> Option<Charge> {
+) -> Option<AccountReservation> {
     let principal = owner.principal.as_deref();
     let is_same_principal =
         |request: &&SuspendedRequest| request.identity.owner.principal == owner.principal;
     let principal_requests = requests.values().filter(is_same_principal);
-    let evictable_usages = principal_requests.map(|request| request.charge.usage());
+    let evictable_usages = principal_requests.map(|request| request.reservation.usage());
     if !accounts.would_fit(principal, usage, evictable_usages.sum()) {
         return None;
     }
     loop {
-        if let Some(charge) = accounts.charge(principal, usage) {
-            return Some(charge);
+        if let Some(reservation) = accounts.try_reserve(principal, usage) {
+            return Some(reservation);
         }
         let principal_requests = requests
             .iter()
@@ -266,12 +269,14 @@ pub(super) fn expire_later(state: &Arc<McpServerState>) {
     let weak_state = Arc::downgrade(state);
     tokio::spawn(async move {
         while let Some(state) = weak_state.upgrade() {
-            let suspended = &state.suspended_requests;
-            let Some(next_expiry) = suspended.expire() else {
-                suspended.is_expiring.store(false, Ordering::Release);
+            let suspended_requests = &state.suspended_requests;
+            let Some(next_expiry) = suspended_requests.expire() else {
+                suspended_requests
+                    .is_expiring
+                    .store(false, Ordering::Release);
                 // Checks again, because a request may have been stored before the flag was cleared.
-                if suspended.requests.lock().is_empty()
-                    || suspended.is_expiring.swap(true, Ordering::AcqRel)
+                if suspended_requests.requests.lock().is_empty()
+                    || suspended_requests.is_expiring.swap(true, Ordering::AcqRel)
                 {
                     return;
                 }

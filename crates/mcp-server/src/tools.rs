@@ -31,9 +31,9 @@ struct ExposedTool {
     upstream_tool: Option<Arc<UpstreamTool>>,
 }
 
-/// Returns all tools with the names that clients see, in the registry's order. A tool of a server
-/// without a configured prefix has the name that the server gave it, unless another tool has this
-/// name or could get it. All other tools have their registered names.
+/// Returns all tools with the names that clients see, in the registry's order. A server's tool has
+/// the name that the server gave it if the configuration sets no prefix for the server, and no
+/// other tool has or may get this name. Any other tool has its registered name.
 fn expose_tools(gateway: &Gateway, user_tools: &CallerTools) -> Vec<ExposedTool> {
     let upstreams = gateway.upstreams();
     let mut server_tools = upstreams.tools();
@@ -50,15 +50,17 @@ fn expose_tools(gateway: &Gateway, user_tools: &CallerTools) -> Vec<ExposedTool>
         .iter()
         .map(|tool| {
             let name = tool.name();
-            let allows_own_name = |server_tool: &UpstreamTool| {
+            let allows_unprefixed_name = |server_tool: &UpstreamTool| {
                 if user_tools.listed_tools.contains_key(name) {
-                    user_tools.allows_own_name(upstreams, server_tool)
+                    user_tools.allows_unprefixed_name(upstreams, server_tool)
                 } else {
-                    upstreams.allows_own_name(server_tool)
+                    upstreams.allows_unprefixed_name(server_tool)
                 }
             };
             match server_tools.get(name) {
-                Some(server_tool) if allows_own_name(server_tool) => server_tool.remote_name(),
+                Some(server_tool) if allows_unprefixed_name(server_tool) => {
+                    server_tool.remote_name()
+                }
                 _ => name.as_str(),
             }
         })
@@ -200,8 +202,8 @@ pub(super) async fn call(
     let (context, visibility) = (&caller.context, &caller.visibility);
     let names = [name.as_str()];
     let gateway = &caller.mcp.gateway;
-    let resolving = gateway.resolve(context, visibility, NameScope::ListedToClients, &names);
-    let mut resolution = resolving.await;
+    let resolve_future = gateway.resolve(context, visibility, NameScope::ListedToClients, &names);
+    let mut resolution = resolve_future.await;
     let tool = match resolution.take_only() {
         Ok(tool) => tool,
         Err(missing_tool) => return create_missing_result(&missing_tool, &name),
@@ -209,8 +211,8 @@ pub(super) async fn call(
     if let Some(headers) = &link.requester.param_headers {
         let schema = tool.definition().input_schema();
         let header = |name: &str| headers.get(name).cloned();
-        if let Some(header) = param_header_mismatch(schema, &arguments, header) {
-            return Err(message::header_mismatch(&header));
+        if let Some(mismatch) = param_header_mismatch(schema, &arguments, header) {
+            return Err(message::header_mismatch(&mismatch));
         }
     }
     let context = CallContext {
@@ -222,12 +224,12 @@ pub(super) async fn call(
     };
     let id = uuid::Uuid::now_v7().to_string();
     let executor = resolution.executor(gateway);
-    let queue_time = resolution.duration;
+    let wait_time = resolution.duration;
     drop(resolution);
     let resolved_call = ResolvedCall {
         call: ToolCall::new(id, tool.name().as_str(), arguments),
         tool: Some(Arc::clone(&tool)),
-        wait_time: queue_time,
+        wait_time,
     };
     let CompletedCall {
         result, response, ..
@@ -243,8 +245,8 @@ pub(super) async fn call(
     let is_cached = metadata.contains_key("cached");
     let result_json = match response {
         Some(ServerResponse::Result(result_json)) if !result.result.is_null() => {
-            // Returns two results unchanged: the result of a worker, because it is already a valid
-            // `CallToolResult`, and a task, because the client requested a task.
+            // A worker's result is returned unchanged, because it is already a valid
+            // `CallToolResult`. A task is returned unchanged, because the client requested a task.
             if is_mcp && !request.params.contains_key("task") {
                 to_readable_result(result_json, result.result, link.requester.version)
             } else {

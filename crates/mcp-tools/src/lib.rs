@@ -1,5 +1,6 @@
 //! Tools of MCP servers as tools of the engine. [`McpTool`] calls a server's tool through an
-//! [`McpClient`], and [`error_code`] translates the client's errors.
+//! [`McpClient`], and [`error_code`] returns the engine's error code for a class of the client's
+//! errors.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub struct McpTool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpToolError {
-    /// The entry of `tools/list` has no name.
+    /// The entry of `tools/list` is not an object with a name.
     #[error("the entry has an unexpected form: {0}")]
     InvalidEntry(#[from] serde_json::Error),
     /// The tool's name or schema is invalid.
@@ -52,8 +53,8 @@ struct ListedToolEntry {
 }
 
 /// Returns the name of a server's tool in a registry: `prefix` followed by the name on the server.
-/// Names on a server may contain dots and begin with a digit: characters that
-/// [`ToolName`] does not allow become `_`, and a name that is too long is shortened.
+/// Characters that [`ToolName`] does not allow, such as dots, become `_`. Without a prefix, a name
+/// that does not begin with a letter gets a leading `_`. A name that is too long is shortened.
 ///
 /// ```
 /// use pillion_mcp_tools::registered_name;
@@ -202,8 +203,8 @@ impl McpTool {
         let response = match server_outcome {
             Ok(tool_result) => Some(ServerResponse::Result(tool_result.result)),
             Err(error) => {
-                let error = error.rpc_error().and_then(|error| to_raw_value(error).ok());
-                error.map(ServerResponse::Error)
+                let raw_error = error.rpc_error().and_then(|error| to_raw_value(error).ok());
+                raw_error.map(ServerResponse::Error)
             }
         };
         match response {
@@ -245,7 +246,7 @@ impl Tool for McpTool {
     }
 }
 
-/// Returns the engine's error code for an error of the MCP client or of its authorization.
+/// Returns the engine's error code for the class of an [`McpError`] or an `OAuthError`.
 ///
 /// ```
 /// use pillion_core::tool::ErrorCode;
@@ -266,8 +267,8 @@ pub fn error_code(class: ErrorClass) -> ErrorCode {
     }
 }
 
-/// Converts the response of a server to `tools/call` into the outcome of the call, and returns the
-/// outcome with the response. A long result is parsed on another thread.
+/// Converts a server's response to `tools/call` into the outcome of the call. Returns the response
+/// and the outcome. Parses a long result on another thread.
 async fn to_outcome(
     client: &McpClient,
     server_outcome: Result<ToolCallResult, McpError>,

@@ -33,7 +33,7 @@ const DEFAULT_MAX_TOKENS: u64 = 8192;
 /// sent in a header.
 const BETAS_MEMBER: &str = "betas";
 
-/// The beta feature for requests in which Anthropic calls MCP servers natively.
+/// The beta feature for requests in which Anthropic calls MCP servers itself.
 const MCP_CONNECTOR_BETA: &str = "mcp-client-2025-11-20";
 
 /// Parameters of Anthropic's Messages API that Pillion forwards:

@@ -68,8 +68,8 @@ pub trait ProviderApi: ToolFormat {
         1
     }
 
-    /// Returns the names of the parameters that Pillion forwards to the provider from a client's
-    /// request to an API that imitates this API.
+    /// Returns the names of the parameters that Pillion forwards from a client to the provider. The
+    /// client has sent them to Pillion's API in this format, such as the OpenAI-compatible API.
     fn forwarded_parameters(&self) -> &'static [&'static str] {
         &[]
     }
@@ -155,7 +155,7 @@ pub trait TurnStream: Send {
     /// Returns whether the provider has marked the response as complete.
     fn is_complete(&self) -> bool;
 
-    /// Returns whether the response is complete although the connection failed.
+    /// Returns whether the response counts as complete if the connection fails now.
     fn is_complete_if_broken(&self) -> bool {
         self.is_complete()
     }

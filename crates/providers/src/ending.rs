@@ -71,8 +71,7 @@ fn complete_finish(has_calls: bool) -> Finish {
 pub(crate) struct StreamedReason {
     /// The finish reason, and its meaning if the provider documents it.
     reason: Option<(String, Option<Ending>)>,
-    /// Whether no content followed the finish reason, except content whose event repeats the finish
-    /// reason.
+    /// Whether a documented finish reason arrived after the last content or in the same event.
     is_current: bool,
     /// Whether content arrived after an earlier finish reason.
     was_premature: bool,
@@ -93,9 +92,9 @@ impl StreamedReason {
         let Some(text) = reason(member) else { return };
         let ending = parse_ending(text);
         self.is_current |= ending.is_some();
-        // A documented finish reason replaces an undocumented one. `Complete` is also replaced by
-        // any other documented finish reason, because a response that lost content stays
-        // incomplete.
+        // Any later finish reason replaces an undocumented one, and a documented one replaces
+        // `Complete`. All other documented finish reasons are final, because a response that was
+        // cut off or filtered stays incomplete.
         let is_final = match &self.reason {
             Some((_, Some(Ending::Complete))) => ending.is_none(),
             Some((_, known_ending)) => known_ending.is_some(),
@@ -111,14 +110,15 @@ impl StreamedReason {
         self.reason.as_ref().map(|(text, _)| text.as_str())
     }
 
-    /// Returns whether a documented finish reason arrived together with the last content or later.
+    /// Returns whether a documented finish reason arrived after the last content or in the same
+    /// event.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_current
     }
 
-    /// Returns whether the response is complete even if the connection failed after the finish
-    /// reason. If content followed an earlier finish reason, the response may be incomplete,
-    /// because some models send a finish reason with every piece of content.
+    /// Returns whether the response counts as complete if the connection fails now. If content
+    /// followed an earlier finish reason, more content may be missing, because some models send a
+    /// finish reason with every piece of content.
     pub(crate) fn is_complete_if_broken(&self) -> bool {
         self.is_current && !self.was_premature
     }

@@ -32,7 +32,7 @@ pub enum ProviderError {
 pub enum ModelErrorKind {
     /// The request has no API key, or the provider rejected the API key.
     Unauthorized,
-    /// The account has sent too many requests or tokens at the moment.
+    /// The account exceeded the provider's rate limit for requests or tokens.
     RateLimited,
     /// The account at the provider has no quota or credit left; retrying does not help.
     Exhausted,
@@ -65,9 +65,9 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// The time to wait before a retry, if the provider reported a time.
     pub retry_after: Option<Duration>,
-    /// Whether the provider may have called tools natively before the failure; then repeating the
-    /// request would call the tools again. Set only by clients of providers that support native
-    /// calls.
+    /// Whether the provider may have run tools itself before the failure, so that repeating the
+    /// request could run the tools again. Always `false` if the request lets the provider call no
+    /// MCP server.
     pub may_have_acted: bool,
     /// Whether the provider may bill the request, because the provider received the request and did
     /// not reject it.

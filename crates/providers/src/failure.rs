@@ -80,7 +80,6 @@ fn is_too_long_message(message: &str) -> bool {
     TOO_LONG_PHRASES.iter().any(|phrase| text.contains(phrase))
 }
 
-/// Returns the kind of failure for an HTTP status.
 pub(crate) fn kind_for_status(status: u16) -> ModelErrorKind {
     match status {
         401 | 403 => ModelErrorKind::Unauthorized,

@@ -156,7 +156,7 @@ pub fn format_tool(provider: Provider, tool: &ToolDefinition, strict_flag: Stric
 /// `tools` of the request.
 ///
 /// The result is at most a few times larger than the definitions, plus a fixed size for the whole
-/// list. A short list whose references multiply thus does not become a large request.
+/// list. This limit keeps nested references from turning a short list into a large request.
 ///
 /// ```
 /// use pillion_providers::{Provider, format_tools};

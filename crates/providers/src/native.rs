@@ -80,7 +80,7 @@ impl NativeMcpServer {
 pub struct NativeCalls {
     /// Calls that need approval; [`format_permits`](crate::format_permits) formats the decisions.
     pub permission_requests: Vec<NativeCall>,
-    /// Finished native calls, each with its result.
+    /// Finished calls, each with its result.
     pub finished_calls: Vec<(NativeCall, ToolResult)>,
     /// Labels of the servers whose tools the provider could not list.
     pub unlisted_servers: Vec<String>,

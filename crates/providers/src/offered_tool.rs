@@ -6,7 +6,7 @@ mod root_schema;
 use std::borrow::Cow;
 
 use pillion_core::tool::ToolDefinition;
-use pillion_schema::portable;
+use pillion_schema::to_portable_schema;
 use serde_json::Value;
 
 /// A tool in a form that all providers accept. Each provider's module makes the changes that only
@@ -19,7 +19,7 @@ pub(crate) struct OfferedTool<'a> {
 
 impl<'a> OfferedTool<'a> {
     pub(crate) fn new(tool: &'a ToolDefinition) -> Self {
-        let (schema, note) = match portable(tool.input_schema()) {
+        let (schema, note) = match to_portable_schema(tool.input_schema()) {
             Cow::Borrowed(schema) => root_schema::simplify_root(schema),
             Cow::Owned(schema) => {
                 let (simple_schema, note) = root_schema::simplify_root(&schema);

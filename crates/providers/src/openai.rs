@@ -5,14 +5,13 @@ mod array_items;
 use std::borrow::Cow;
 
 use pillion_core::tool::ToolDefinition;
-use pillion_schema::strict;
+use pillion_schema::to_strict_schema;
 use serde_json::{Value, json};
 
 use crate::ToolChoice;
 use crate::offered_tool::OfferedTool;
 use array_items::add_items;
 
-/// The base URL of OpenAI.
 pub(crate) const BASE_URL: &str = "https://api.openai.com/v1";
 
 /// The members that OpenAI rejects in a request without tools.
@@ -25,8 +24,8 @@ const MAX_DESCRIPTION_CHARS: usize = 1_024;
 pub(crate) struct OpenAiTool<'a> {
     pub(crate) name: Cow<'a, str>,
     pub(crate) description: Cow<'a, str>,
-    /// The schema of the arguments. Either in the `strict` form, or the tool's schema, to which an
-    /// empty `required` is added if it has none.
+    /// The schema of the arguments, in the `strict` form if `is_strict` is true. Always has a
+    /// member `required`, possibly empty.
     pub(crate) parameters: Value,
     /// Whether the schema is in the `strict` form.
     pub(crate) is_strict: bool,
@@ -34,18 +33,21 @@ pub(crate) struct OpenAiTool<'a> {
 
 impl<'a> OpenAiTool<'a> {
     pub(crate) fn new(tool: &'a ToolDefinition) -> Self {
-        let mut offered = OfferedTool::new(tool);
-        add_items(offered.schema.to_mut());
-        let mut char_indices = offered.description.char_indices();
+        let mut offered_tool = OfferedTool::new(tool);
+        add_items(offered_tool.schema.to_mut());
+        let mut char_indices = offered_tool.description.char_indices();
         if let Some((end, _)) = char_indices.nth(MAX_DESCRIPTION_CHARS) {
-            let (beginning, rest) = split_at_space(&offered.description, end);
-            describe_root(offered.schema.to_mut(), rest);
-            offered.description = beginning.to_owned().into();
+            let (beginning, rest) = split_at_space(&offered_tool.description, end);
+            describe_root(offered_tool.schema.to_mut(), rest);
+            offered_tool.description = beginning.to_owned().into();
         }
-        let strict_schema = tool.strict().then(|| strict(&offered.schema)).flatten();
+        let strict_schema = tool
+            .strict()
+            .then(|| to_strict_schema(&offered_tool.schema))
+            .flatten();
         let is_strict = strict_schema.is_some();
         let parameters = strict_schema.unwrap_or_else(|| {
-            let mut schema = offered.schema.into_owned();
+            let mut schema = offered_tool.schema.into_owned();
             if !schema["required"].is_array() {
                 schema["required"] = json!([]);
             }
@@ -53,7 +55,7 @@ impl<'a> OpenAiTool<'a> {
         });
         Self {
             name: tool.name().short(),
-            description: offered.description,
+            description: offered_tool.description,
             parameters,
             is_strict,
         }

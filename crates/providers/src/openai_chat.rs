@@ -291,13 +291,13 @@ fn add_call_id(call: &mut Value, response_id: Option<&str>, index: usize) {
 /// Generates a call ID. The response's ID is part of the call ID, so that the IDs of two responses
 /// differ.
 fn generate_call_id(response_id: Option<&str>, index: usize) -> String {
-    let name: String = response_id
+    let id_part: String = response_id
         .unwrap_or_default()
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .take(32)
         .collect();
-    format!("call_{name}_{index}")
+    format!("call_{id_part}_{index}")
 }
 
 fn choice_calls(choice: &Map<String, Value>) -> &[Value] {

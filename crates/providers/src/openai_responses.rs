@@ -1,7 +1,7 @@
 //! OpenAI's Responses API, as documented under `platform.openai.com/docs/api-reference/responses`.
 //!
-//! OpenAI stores nothing, so each request contains the whole conversation, including the encrypted
-//! reasoning of reasoning models.
+//! Requests set `store: false`, so that OpenAI stores nothing. Each request therefore contains the
+//! whole conversation, including the encrypted reasoning of reasoning models.
 
 mod conversation;
 mod format;
@@ -53,8 +53,8 @@ impl ProviderApi for OpenAiResponses {
         put(&mut body, "top_p", options.top_p);
         put(&mut body, "max_output_tokens", options.max_output_tokens);
         body.insert("store".to_owned(), json!(false));
-        let is_reasoning = endpoint.reasoning;
-        if is_reasoning.unwrap_or_else(|| is_reasoning_model(endpoint.model)) {
+        let configured_reasoning = endpoint.reasoning;
+        if configured_reasoning.unwrap_or_else(|| is_reasoning_model(endpoint.model)) {
             body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
         }
         add_extra(&mut body, &options.extra);
@@ -186,7 +186,7 @@ fn derive_finish(output: &Value, has_calls: bool) -> Finish {
     if has_calls {
         Finish::ToolCalls
     } else if has_item("mcp_approval_request") {
-        // OpenAI wants to call a tool of an MCP server natively, and waits for permission.
+        // OpenAI waits for permission to call a tool of an MCP server.
         Finish::Other("mcp_approval_request".to_owned())
     } else if has_part("refusal") && !has_part("output_text") {
         Finish::Filtered

@@ -24,7 +24,7 @@ pub enum Provider {
     Google,
 }
 
-/// Error for an unknown provider name.
+/// Error for a provider name that [`Provider`] does not know. Contains the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown provider '{0}': use openai, openai-responses, anthropic or google")]
 pub struct UnknownProvider(pub String);

@@ -13,7 +13,8 @@ const MAX_MEDIA_ITEMS: usize = 8;
 /// Maximum length of one item in Base64, in bytes. Anthropic accepts images of 5 MB.
 const MAX_MEDIA_ITEM_BYTES: usize = 5_000_000;
 
-/// Maximum length of all items of one request in Base64, in bytes. Google accepts requests of 20 MB.
+/// Maximum length of all items of one request in Base64, in bytes. Google accepts requests of
+/// 20 MB.
 const MAX_MEDIA_TOTAL_BYTES: usize = 12_000_000;
 
 /// A part of a tool result in the form in which a provider gets it.
@@ -167,8 +168,8 @@ pub(crate) fn find_pointers(
         .collect()
 }
 
-/// Returns the images, audio and files of tool results that exceed the limits of one request,
-/// oldest first: a request has only the newest items, at most 8 with at most 12 MB of Base64. Each
+/// Returns the images, audio and files of tool results that a request must omit, oldest first. A
+/// request contains only the newest items: at most 8, with at most 12 MB of Base64 together. Each
 /// returned item is the index of its message and a JSON pointer within the message.
 #[must_use]
 pub fn excess_result_media(

@@ -86,17 +86,19 @@ pub trait ToolFormat: Send + Sync {
         None
     }
 
-    /// Returns whether the provider can request approval for its native calls.
+    /// Returns whether the provider can request approval for calls of MCP tools that it makes
+    /// itself.
     fn requests_approval(&self) -> bool {
         false
     }
 
-    /// Parses the native calls in a response body ([`native_calls`](crate::native_calls)).
+    /// Parses the calls of MCP tools that the provider made itself or requests approval for
+    /// ([`native_calls`](crate::native_calls)).
     fn native_calls(&self, _body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
         Ok(NativeCalls::default())
     }
 
-    /// Formats the decisions on native calls ([`format_permits`](crate::format_permits)).
+    /// Formats approval decisions ([`format_permits`](crate::format_permits)).
     fn format_permits(&self, _results: &[ToolResult]) -> Vec<Value> {
         Vec::new()
     }

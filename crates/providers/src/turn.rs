@@ -107,9 +107,9 @@ pub enum Delta {
         /// The next piece of the arguments' JSON text.
         arguments: String,
     },
-    /// The outcome of a tool that the provider called natively, as a response body that contains
-    /// only this outcome. [`native_calls`](crate::native_calls) can parse the body. The complete
-    /// response includes the outcome as well.
+    /// The result of a tool that the provider ran itself (server-side tool), as a response body
+    /// that contains only the call and its result. [`native_calls`](crate::native_calls) can parse
+    /// the body. The complete response contains the call and its result, too.
     Native(Value),
 }
 
@@ -147,7 +147,7 @@ pub enum Finish {
     Length,
     /// The provider withheld the response or the rest of it.
     Filtered,
-    /// The response ended for any other reason, which is given as the provider names it.
+    /// The response ended for another reason. Contains the provider's name of the reason.
     Other(String),
 }
 
@@ -206,7 +206,8 @@ pub(crate) fn read_token_count(body: &Value, pointer: &str) -> u64 {
     body.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Returns a further piece of the arguments of a call whose ID and name were reported.
+/// Returns the delta for a piece of arguments, without the call's ID and name, which an earlier
+/// delta contains.
 pub(crate) fn arguments_delta(index: usize, arguments: impl Into<String>) -> Delta {
     Delta::ToolCall {
         index,

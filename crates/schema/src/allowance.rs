@@ -18,7 +18,7 @@ const STEPS_PER_CLOCK_CHECK: u64 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckAborted {
-    /// The check took longer than its time limit.
+    /// The check took longer than its time limit, or more steps than allowed.
     #[error("checking the value against its schema takes too long")]
     TimeLimit,
     /// The schema is nested too deeply.

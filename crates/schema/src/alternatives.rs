@@ -1,4 +1,7 @@
-//! Finds the schemas that apply to one location in a value, as alternatives.
+//! Finds the subschemas that apply to one location in a value.
+//!
+//! Due to `anyOf` and `oneOf`, there can be several lists of subschemas for one location. A value
+//! must match all subschemas of at least one list. Such a list is an `Alternative`.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +15,7 @@ const NUMBER: JsonTypes = 16;
 pub(super) const STRING: JsonTypes = 32;
 const ANY: JsonTypes = 63;
 
-/// A list of schemas, all of which a value must match.
+/// A list of subschemas, all of which a value must match.
 type Alternative<'s> = Vec<&'s Map<String, Value>>;
 /// A list of alternatives, of which a value must match at least one.
 type Alternatives<'s> = Vec<Alternative<'s>>;
@@ -33,7 +36,7 @@ pub(super) struct SchemaReader<'s> {
     steps_left: u32,
 }
 
-/// The alternatives that apply to one location in a value.
+/// A location in a value, as the alternatives that apply to the location.
 pub(super) struct ValueLocation<'s>(Alternatives<'s>);
 
 impl<'s> SchemaReader<'s> {

@@ -28,9 +28,9 @@ const MAX_ARGUMENT_BYTES_FOR_PATTERNS: usize = 1024;
 
 impl CompiledSchema {
     /// Validates like [`validate_with_nulls`](Self::validate_with_nulls) if the check is short: a
-    /// few milliseconds, with at most 2,000 steps in each part. Otherwise returns `None`, with
-    /// `arguments` unchanged; also if the arguments are large or the schema's patterns may be slow
-    /// to match.
+    /// few milliseconds, with at most 2,000 steps in each part. Otherwise, and if the arguments are
+    /// large or the schema's patterns may be slow to match, returns `None` and leaves `arguments`
+    /// unchanged.
     ///
     /// ```
     /// use pillion_schema::{CompiledSchema, OptionalNull};

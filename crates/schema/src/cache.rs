@@ -93,7 +93,7 @@ impl SchemaCache {
             self.bytes = 0;
             return None;
         };
-        let entry = account.take_oldest();
+        let entry = account.take_oldest_entry();
         let account_name = Arc::clone(account_name);
         let Some(SlotEntry { slot, bytes }) = entry else {
             self.accounts.remove(&account_name);
@@ -106,7 +106,7 @@ impl SchemaCache {
 }
 
 impl CachedAccount {
-    fn take_oldest(&mut self) -> Option<SlotEntry> {
+    fn take_oldest_entry(&mut self) -> Option<SlotEntry> {
         for _ in 0..self.entries.len() {
             let entry = self.entries.pop_front()?;
             let is_recent = |slot: Arc<SchemaSlot>| slot.was_used.swap(false, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use super::pattern_cost::{PatternSizes, Unbounded, translation_work};
 /// Maximum estimated size of one compiled schema, in bytes.
 pub(super) const MAX_SCHEMA_BYTES: u64 = 32 * 1024 * 1024;
 
-const UNBOUNDED_PATTERN: &str =
+const UNBOUNDED_PATTERN_MESSAGE: &str =
     "a pattern of the schema may take too much time and memory to compile; simplify the pattern";
 
 /// Maximum size of a compiled regular expression, in bytes.
@@ -37,7 +37,7 @@ const BYTES_PER_OBJECT: u64 = 1024;
 /// The estimated size of a compiled schema.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CompiledSize {
-    /// Size of everything except the patterns, in bytes.
+    /// Size of the subschemas without their patterns, in bytes.
     subschema_bytes: u64,
     /// Size of the patterns, in bytes.
     pattern_bytes: u64,
@@ -85,7 +85,7 @@ impl CompiledSize {
         self.check()?;
         let bytes = sizes
             .compiled_bytes(pattern)
-            .map_err(|Unbounded| too_large(UNBOUNDED_PATTERN))?;
+            .map_err(|Unbounded| too_large(UNBOUNDED_PATTERN_MESSAGE))?;
         self.pattern_bytes = self.pattern_bytes.saturating_add(bytes);
         self.check()
     }
@@ -108,8 +108,9 @@ impl CompiledSize {
         self.subschema_bytes + self.pattern_bytes
     }
 
-    /// Returns the size limit of each pattern, in bytes. The meta-schemas, to which a schema may
-    /// refer, contain only small patterns.
+    /// Returns the maximum size of each compiled pattern, in bytes. The maximum is never below
+    /// `MAX_SMALL_PATTERN_BYTES`, because a schema may refer to the meta-schemas, whose small
+    /// patterns are not counted here.
     pub(super) fn max_pattern_bytes(&self) -> usize {
         let bytes = self
             .pattern_bytes

@@ -35,7 +35,7 @@ impl OldForms {
     /// Converts old forms of keywords at any depth of a schema to the forms of 2020-12. Keeps old
     /// forms that are valid in the dialect that the schema declares. Returns whether the schema has
     /// changed.
-    pub(super) fn convert_others(self, schema: &mut Value) -> bool {
+    pub(super) fn convert_unsupported_forms(self, schema: &mut Value) -> bool {
         let is_changed = self.convert_within(schema);
         if is_changed && !self.has_item_lists {
             redirect_references(schema);

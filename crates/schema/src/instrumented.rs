@@ -15,7 +15,7 @@ use super::{SchemaError, SchemaErrorKind};
 pub(super) const STEP_KEYWORD: &str = "x-pillion-step";
 
 /// Maximum number of subschemas of a schema.
-const MAX_PARTS: usize = 50_000;
+const MAX_SUBSCHEMAS: usize = 50_000;
 /// Maximum nesting of subschemas. Parsed JSON is never nested more deeply.
 const MAX_LEVELS: usize = 128;
 /// Maximum number of references (`$ref`). The number is limited because the compiler follows chains
@@ -136,10 +136,10 @@ fn instrument_part(
         return Ok(());
     };
     counts.subschema_count += 1;
-    if counts.subschema_count > MAX_PARTS || location.level > MAX_LEVELS {
+    if counts.subschema_count > MAX_SUBSCHEMAS || location.level > MAX_LEVELS {
         return Err(too_large(&format!(
-            "the schema has more than {MAX_PARTS} subschemas, or is nested more than {MAX_LEVELS} \
-             levels deep"
+            "the schema has more than {MAX_SUBSCHEMAS} subschemas, or is nested more than \
+             {MAX_LEVELS} levels deep"
         )));
     }
     counts.size.add_subschema(entries, location.path_bytes)?;
@@ -225,10 +225,10 @@ fn add_counter(entries: &mut Map<String, Value>) {
 /// Replaces the patterns of a schema with simple patterns, so that a check of the other keywords
 /// takes little time. Returns `None` if a reference leads into `patternProperties`, because the
 /// target of the reference could not be found under a changed pattern.
-pub(super) fn without_patterns(schema: &Value) -> Option<Value> {
+pub(super) fn replace_patterns(schema: &Value) -> Option<Value> {
     Some(match schema {
         Value::Array(items) => {
-            let simplified_items = items.iter().map(without_patterns);
+            let simplified_items = items.iter().map(replace_patterns);
             Value::Array(simplified_items.collect::<Option<_>>()?)
         }
         Value::Object(entries) => {
@@ -241,7 +241,7 @@ pub(super) fn without_patterns(schema: &Value) -> Option<Value> {
                                 .values()
                                 .enumerate()
                                 .map(|(index, schema)| {
-                                    Some((format!("^p{index}"), without_patterns(schema)?))
+                                    Some((format!("^p{index}"), replace_patterns(schema)?))
                                 });
                         Value::Object(renamed_patterns.collect::<Option<_>>()?)
                     }
@@ -250,7 +250,7 @@ pub(super) fn without_patterns(schema: &Value) -> Option<Value> {
                     {
                         return None;
                     }
-                    (_, value) => without_patterns(value)?,
+                    (_, value) => replace_patterns(value)?,
                 };
                 Some((keyword.clone(), simple_value))
             });
@@ -270,11 +270,11 @@ pub(super) fn remove_counters(part: &mut Value) {
                 return;
             };
             let is_counter = |part: &Value| part.get(STEP_KEYWORD).is_some();
-            let Some(counter) = all_of.iter().position(is_counter) else {
+            let Some(counter_index) = all_of.iter().position(is_counter) else {
                 return;
             };
             // All items of `allOf` after the counter were moved there by `instrument`.
-            let moved_schemas = all_of.split_off(counter);
+            let moved_schemas = all_of.split_off(counter_index);
             if all_of.is_empty() {
                 entries.shift_remove("allOf");
             }

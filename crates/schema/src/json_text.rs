@@ -50,12 +50,12 @@ impl CompiledSchema {
         if !decode_texts(&mut reader, location, &mut decoded_value) {
             return Ok(Err(violation));
         }
-        let Value::Object(mut repaired) = decoded_value else {
+        let Value::Object(mut repaired_arguments) = decoded_value else {
             return Ok(Err(violation));
         };
-        match self.read_arguments(&mut repaired, nulls, &budget)? {
+        match self.read_arguments(&mut repaired_arguments, nulls, &budget)? {
             Ok(()) => {
-                *arguments = repaired;
+                *arguments = repaired_arguments;
                 Ok(Ok(true))
             }
             Err(_) => Ok(Err(violation)),
@@ -105,7 +105,7 @@ fn decode_text(text: &str, types: JsonTypes) -> Option<Value> {
     let mut text = text.to_owned();
     for _ in 0..MAX_ENCODINGS {
         match json_values::from_str(&text) {
-            Ok(Value::String(inner)) => text = inner,
+            Ok(Value::String(inner_text)) => text = inner_text,
             Ok(value) => return is_allowed(&text, &value, types).then_some(value),
             Err(_) => break,
         }

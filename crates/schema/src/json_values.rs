@@ -64,8 +64,8 @@ pub fn count_with_strings(json: &[u8]) -> usize {
     1 + count_separators(json)
 }
 
-/// Checks that a JSON text has at most [`MAX_VALUES`] values, where an empty array or object counts
-/// twice, and names of members and the contents of strings do not count. Short texts are not read.
+/// Checks that a JSON text has at most [`MAX_VALUES`] values, counted as by [`count`]. Short texts
+/// are not read.
 ///
 /// # Errors
 /// The text has more than [`MAX_VALUES`] values.

@@ -4,12 +4,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::cache::{self, SchemaSlot};
-use super::instrumented::{InstrumentedSchema, instrument, without_patterns};
+use super::instrumented::{InstrumentedSchema, instrument, replace_patterns};
 use super::{
     CompiledSchema, InvalidArguments, OptionalNull, SchemaError, SchemaErrorKind, build, repair,
 };
 
-/// A schema of another party, which is compiled on first use.
+/// A schema of another party. If the schema has costly patterns, it is compiled on first use.
 ///
 /// The compiled form is dropped when the compiled schemas of the process exceed their limit of
 /// about 64 MiB, and compiled again on the next use. The account with the largest compiled schemas
@@ -132,11 +132,11 @@ impl LazySchema {
         let schema = match &self.source {
             SchemaSource::Value(schema) => Arc::clone(schema),
             SchemaSource::Text(text) => {
-                let mut parsed = serde_json::from_str(text.get()).map_err(|error| {
+                let mut parsed_schema = serde_json::from_str(text.get()).map_err(|error| {
                     SchemaError::new(SchemaErrorKind::Invalid, &error.to_string())
                 })?;
-                repair(&mut parsed);
-                Arc::new(parsed)
+                repair(&mut parsed_schema);
+                Arc::new(parsed_schema)
             }
         };
         let instrumented = instrument(&schema)?;
@@ -157,8 +157,8 @@ impl LazySchema {
 pub(super) fn check(schema: &Value, instrumented: &InstrumentedSchema) -> Result<(), SchemaError> {
     if instrumented.size.has_small_patterns() {
         build(&instrumented.schema, schema, instrumented)?;
-    } else if let Some(simple_schema) = without_patterns(schema)
-        && let Some(simple_instrumented) = without_patterns(&instrumented.schema)
+    } else if let Some(simple_schema) = replace_patterns(schema)
+        && let Some(simple_instrumented) = replace_patterns(&instrumented.schema)
     {
         build(&simple_instrumented, &simple_schema, instrumented)?;
     }

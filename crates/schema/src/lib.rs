@@ -57,10 +57,10 @@ pub use lazy::LazySchema;
 pub use mend::OptionalNull;
 pub use mend::coerce_defaults;
 use patterns::Patterns;
-pub use portable::portable;
+pub use portable::to_portable_schema;
 pub use property_keys::PropertyKeys;
 pub use repair::repair;
-pub use strict::strict;
+pub use strict::to_strict_schema;
 pub use violation::InvalidArguments;
 
 /// Maximum duration of a check of arguments, even if the call has more time.
@@ -81,7 +81,8 @@ const MAX_COMPILE_TIME: Duration = Duration::from_secs(5);
 const MAX_COPIES: usize = 6_000;
 const BYTES_PER_COPY: u64 = 10 * 1024;
 
-const TOO_MANY_COPIES: &str = "the references of the schema lead to too many copies of subschemas";
+const TOO_MANY_COPIES_MESSAGE: &str =
+    "the references of the schema lead to too many copies of subschemas";
 
 /// A compiled JSON Schema for the arguments of one tool.
 ///
@@ -417,13 +418,14 @@ struct BuiltValidator {
     copies: u64,
 }
 
-/// Compiles `with_counters`, the form of `schema` with step counters, under the limits of
-/// `instrumented`.
+/// Compiles `counting_schema`, the form of `schema` with step counters, within the size limits that
+/// `instrumented` contains.
 ///
 /// For `unevaluatedProperties` and `unevaluatedItems`, the compiler copies the targets of
-/// references, which may take an astronomical number of copies.
+/// references. A small schema may result in an astronomical number of copies, so `build` limits the
+/// number.
 fn build(
-    with_counters: &Value,
+    counting_schema: &Value,
     schema: &Value,
     instrumented: &InstrumentedSchema,
 ) -> Result<BuiltValidator, SchemaError> {
@@ -442,11 +444,11 @@ fn build(
             let has_too_many_steps = step_counter.fetch_add(1, Ordering::Relaxed) >= max_steps;
             if has_too_many_steps || Instant::now() > deadline {
                 abort_flag.store(!has_too_many_steps, Ordering::Relaxed);
-                return Err(ValidationError::custom(TOO_MANY_COPIES));
+                return Err(ValidationError::custom(TOO_MANY_COPIES_MESSAGE));
             }
             Ok(Box::new(StepKeyword))
         })
-        .build(with_counters);
+        .build(counting_schema);
     match build_result {
         Ok(validator) => Ok(BuiltValidator {
             validator,
@@ -458,8 +460,8 @@ fn build(
             SchemaErrorKind::TooSlow,
             "the schema takes too long to compile",
         )),
-        Err(error) if error.to_string() == TOO_MANY_COPIES => {
-            Err(instrumented::too_large(TOO_MANY_COPIES))
+        Err(error) if error.to_string() == TOO_MANY_COPIES_MESSAGE => {
+            Err(instrumented::too_large(TOO_MANY_COPIES_MESSAGE))
         }
         Err(error) => Err(compile_error(schema, &error, max_pattern_bytes)),
     }

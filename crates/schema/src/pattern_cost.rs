@@ -40,8 +40,9 @@ const MAX_CLASS_STATES_PER_BYTE: u64 = 3;
 /// parsing a class takes quadratic time.
 const MAX_PARSED_CLASS_BYTES: usize = 256;
 
-/// Maximum total work of parsing the character classes of one schema, in parsed bytes (about a
-/// millisecond), and the work that is assumed for each class of Unicode characters.
+/// Maximum total work of parsing the character classes of one schema, and the work that is assumed
+/// for each class of Unicode characters, both in parsed bytes. The maximum takes about a
+/// millisecond.
 const MAX_CLASS_WORK: usize = 20_000;
 const UNICODE_CLASS_WORK: usize = 200;
 
@@ -141,8 +142,11 @@ impl PatternSizes {
 }
 
 fn parsed_class_states(class: &str, ignores_case: bool) -> Option<u64> {
-    let mut parser = regex_syntax::ParserBuilder::new();
-    let hir = parser.case_insensitive(ignores_case).build().parse(class);
+    let mut parser_builder = regex_syntax::ParserBuilder::new();
+    let hir = parser_builder
+        .case_insensitive(ignores_case)
+        .build()
+        .parse(class);
     match hir.ok()?.kind() {
         HirKind::Empty => Some(1),
         HirKind::Literal(literal) => Some(literal.0.len() as u64),

@@ -9,7 +9,7 @@ use super::CheckAborted;
 
 /// Maximum total cost of the matches for one value, in units of a simple match; takes about a
 /// second.
-const MAX_MATCHES: u64 = 1_000_000;
+const MAX_MATCH_COST: u64 = 1_000_000;
 
 /// Cost of a match of a pattern that may backtrack, in units of a simple match.
 const BACKTRACKING_MATCH_COST: u64 = 250;
@@ -64,32 +64,32 @@ impl Patterns {
         };
     }
 
-    /// Checks that the cost of matching the property names of `value` is at most [`MAX_MATCHES`].
+    /// Checks that the cost of matching the property names of `value` is at most [`MAX_MATCH_COST`].
     ///
     /// # Errors
     /// [`CheckAborted::TooManyNames`] if `value` has too many property names for these patterns.
     pub(super) fn check_names(&self, value: &Value) -> Result<(), CheckAborted> {
-        let mut matches_left = MAX_MATCHES;
-        if self.name_pattern_count == 0 || self.subtract_cost(value, &mut matches_left).is_some() {
+        let mut cost_left = MAX_MATCH_COST;
+        if self.name_pattern_count == 0 || self.subtract_cost(value, &mut cost_left).is_some() {
             return Ok(());
         }
         Err(CheckAborted::TooManyNames)
     }
 
-    /// Subtracts the cost of matching the names in `value` from `matches_left`. Returns `None` if
-    /// the cost is higher than `matches_left`.
-    fn subtract_cost(&self, value: &Value, matches_left: &mut u64) -> Option<()> {
+    /// Subtracts the cost of matching the names in `value` from `cost_left`. Returns `None` if
+    /// the cost is higher than `cost_left`.
+    fn subtract_cost(&self, value: &Value, cost_left: &mut u64) -> Option<()> {
         match value {
             Value::Object(members) => members.iter().try_for_each(|(name, member)| {
                 let bytes = u64::try_from(name.len()).ok()?;
                 let cost =
                     self.cost_per_name + bytes / NAME_BYTES_PER_MATCH * self.name_pattern_count;
-                *matches_left = matches_left.checked_sub(cost)?;
-                self.subtract_cost(member, matches_left)
+                *cost_left = cost_left.checked_sub(cost)?;
+                self.subtract_cost(member, cost_left)
             }),
             Value::Array(items) => items
                 .iter()
-                .try_for_each(|item| self.subtract_cost(item, matches_left)),
+                .try_for_each(|item| self.subtract_cost(item, cost_left)),
             _ => Some(()),
         }
     }

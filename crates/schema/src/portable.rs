@@ -19,7 +19,7 @@ mod tests;
 ///   another document or to a location that does not exist. A value that is not a schema, where a
 ///   schema is required, becomes `{}`.
 ///
-/// The result may allow more than the schema.
+/// The result may allow values that the original schema rejects.
 ///
 /// ```
 /// use serde_json::json;
@@ -34,15 +34,15 @@ mod tests;
 ///     "n": {"exclusiveMinimum": 0},
 ///     "pair": {"prefixItems": [{"type": "string"}, {}], "items": false},
 /// }});
-/// assert_eq!(*pillion_schema::portable(&schema), expected);
+/// assert_eq!(*pillion_schema::to_portable_schema(&schema), expected);
 /// ```
 #[must_use]
-pub fn portable(schema: &Value) -> Cow<'_, Value> {
+pub fn to_portable_schema(schema: &Value) -> Cow<'_, Value> {
     if is_portable(schema, schema) {
         return Cow::Borrowed(schema);
     }
     let mut portable_schema = schema.clone();
-    if OldForms::default().convert_others(&mut portable_schema)
+    if OldForms::default().convert_unsupported_forms(&mut portable_schema)
         && let Some(root) = portable_schema.as_object_mut()
     {
         root.shift_remove("$schema");

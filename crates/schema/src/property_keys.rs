@@ -120,7 +120,7 @@ impl PropertyKeys {
         names.collect()
     }
 
-    /// Restores the tool's own property names in a model's arguments.
+    /// Restores the original property names in the arguments that a model sent.
     pub fn restore(&self, arguments: &mut Map<String, Value>) {
         *arguments = std::mem::take(arguments)
             .into_iter()

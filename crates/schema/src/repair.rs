@@ -109,7 +109,7 @@ pub fn repair(schema: &mut Value) -> bool {
     };
     let mut is_changed = keywords.shift_remove("nullable").is_some();
     repair_keywords(keywords, &mut is_changed);
-    is_changed | OldForms::from_schema(schema).convert_others(schema)
+    is_changed | OldForms::from_schema(schema).convert_unsupported_forms(schema)
 }
 
 fn repair_subschema(schema: &mut Value, is_changed: &mut bool) {

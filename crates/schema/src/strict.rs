@@ -67,9 +67,9 @@ const SUPPORTED_FORMATS: [&str; 9] = [
 ///     "required": ["city"],
 ///     "additionalProperties": false,
 /// });
-/// assert_eq!(pillion_schema::strict(&schema), Some(expected));
+/// assert_eq!(pillion_schema::to_strict_schema(&schema), Some(expected));
 /// ```
-pub fn strict(schema: &Value) -> Option<Value> {
+pub fn to_strict_schema(schema: &Value) -> Option<Value> {
     let entries = schema.as_object()?;
     if ["anyOf", "enum", "const", "$ref"]
         .iter()

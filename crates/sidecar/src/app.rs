@@ -32,7 +32,7 @@ struct AppParts {
 }
 
 impl App {
-    /// Builds the state from a configuration, with the tools of `registry`. Performs no I/O: the
+    /// Builds an [`App`] from a configuration, with the tools of `registry`. Performs no I/O: the
     /// tools of MCP servers are listed on first use. Without `state`, nothing outlives the process
     /// and no call is recorded.
     ///
@@ -43,7 +43,7 @@ impl App {
         Self::assemble(config, registry, state, None, Access::default())
     }
 
-    /// Builds the state like [`build`](Self::build), and applies the access rules `access`. If
+    /// Builds an [`App`] like [`build`](Self::build), and applies the access rules `access`. If
     /// `servers` is given, also registers the built-in tools and the packs of the configuration,
     /// and lets clients add and change MCP servers at run time.
     pub(crate) fn assemble(

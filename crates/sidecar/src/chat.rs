@@ -70,7 +70,7 @@ impl ChatCaller {
 /// The parameters of a new chat.
 #[derive(Debug)]
 pub(crate) struct NewChat {
-    /// The model's name; `None` for the default model.
+    /// The model's ID; `None` for the default model.
     pub(crate) model: Option<String>,
     pub(crate) input: ChatInput,
     /// Whether the model may use tools.
@@ -112,7 +112,7 @@ pub(crate) struct ChatOutcome {
     pub(crate) failure: Option<ChatFailure>,
 }
 
-/// A chat that the current request has claimed, so that no other request may continue the chat.
+/// A chat that only the current request can continue.
 pub(crate) struct Chat {
     recorder: ChatRecorder,
     chat_loop: ChatLoop,
@@ -186,7 +186,7 @@ impl Chat {
             build_loop(app, caller, model, new_chat.may_use_tools, new_chat.options).await?;
         let stored_chat = StoredChat {
             model: model.config.id.clone(),
-            tools: new_chat.may_use_tools,
+            may_use_tools: new_chat.may_use_tools,
             channel: caller.context.channel.clone(),
             options,
             retention: ChatRetention::UntilAnswered,
@@ -225,7 +225,8 @@ impl Chat {
             let model = find_model(app, Some(&stored_chat.model))?;
             let options = stored_chat.options.clone();
             let caller = &caller.with_model(model);
-            let chat_loop = build_loop(app, caller, model, stored_chat.tools, options).await?;
+            let chat_loop =
+                build_loop(app, caller, model, stored_chat.may_use_tools, options).await?;
             let mut recorder = ChatRecorder::new(store, record, stored_chat, claim);
             if !messages.is_empty() {
                 chat_loop.add(&mut recorder.stored_chat.state, messages)?;
@@ -275,8 +276,9 @@ impl Chat {
                     continue;
                 }
             }
-            // If the store failed, the response is due shortly after the chat's deadline, even if
-            // the deadline has passed: the store may have used up the time and must not get more.
+            // The store has until `response_deadline` to store the outcome. This time begins at the
+            // deadline of the chat, or when the chat ends, if that is later. If the store failed,
+            // the time always begins at the deadline, because the store may have caused the delay.
             let ended_at = match outcome {
                 Err(ChatError::NotSaved(_)) => deadline,
                 _ => deadline.max(Instant::now()),
@@ -353,7 +355,7 @@ pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result
     }
 }
 
-/// Returns the model with this name, or the default model.
+/// Returns the model with this ID, or the default model if `id` is `None`.
 pub(crate) fn find_model<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model> {
     let models = app.models();
     match id {
@@ -369,7 +371,7 @@ pub(crate) fn find_model<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model
 ///
 /// # Errors
 /// [`ChatRejection::Model`] if the model is misconfigured.
-fn build_client(model: &Model) -> Result<Arc<dyn LanguageModel>> {
+fn provider_client(model: &Model) -> Result<Arc<dyn LanguageModel>> {
     let client = model.client.as_ref().map(Arc::clone);
     client.map_err(|error| ChatRejection::Model((**error).clone()))
 }
@@ -403,7 +405,7 @@ async fn build_loop(
     may_use_tools: bool,
     options: TurnOptions,
 ) -> Result<ChatLoop> {
-    let client = build_client(model)?;
+    let client = provider_client(model)?;
     let mut tools = Vec::new();
     let mut native_tools = NativeTools::default();
     let mut executor = app.executor().clone();
@@ -433,8 +435,8 @@ async fn build_loop(
         .with_limits(app.models().limits(model)))
 }
 
-/// Returns the response with the status "running" if a request holds the claim on the chat, unless
-/// the chat waits for approvals.
+/// Returns the response with the status `running` if a request is running the chat. A chat that
+/// waits for approvals keeps its status.
 fn with_current_status(response: ChatResponse, claim: Option<&ChatClaim>) -> ChatResponse {
     if claim::is_running(claim) {
         response::with_running_status(response)
@@ -443,7 +445,7 @@ fn with_current_status(response: ChatResponse, claim: Option<&ChatClaim>) -> Cha
     }
 }
 
-/// Claims the caller's chat with this ID for the current request.
+/// Gives the current request the exclusive right to continue the caller's chat with this ID.
 async fn claim_chat(
     app: &App,
     store: &Arc<dyn Store>,
@@ -454,7 +456,7 @@ async fn claim_chat(
     if let Some(claim) = Claim::take(store, &owner, id, &app.process().call_tasks).await? {
         return Ok(claim);
     }
-    let stored_record = store.chat(&owner, id).await?;
+    let stored_record = store.find_chat(&owner, id).await?;
     let id = id.to_owned();
     Err(match stored_record {
         Some(_) => ChatRejection::Busy { id },
@@ -468,7 +470,7 @@ async fn find(
     context: &CallContext,
     id: &str,
 ) -> Result<(ChatRecord, StoredChat)> {
-    let stored_record = store.chat(&format_owner(context), id).await?;
+    let stored_record = store.find_chat(&format_owner(context), id).await?;
     let record = stored_record.ok_or_else(|| ChatRejection::UnknownChat { id: id.to_owned() })?;
     let stored_chat = serde_json::from_str(&record.json).map_err(|error| {
         tracing::warn!(chat = id, %error, "Cannot read a stored chat");

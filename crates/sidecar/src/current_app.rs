@@ -11,7 +11,7 @@ use pillion_gateway::access::Access;
 use pillion_gateway::events::ToolListener;
 
 use crate::app::App;
-use crate::servers::RunningApplication;
+use crate::servers::RunningApp;
 
 /// Holds the current [`App`]. Cheap to clone; all clones share one state.
 ///
@@ -73,15 +73,16 @@ impl CurrentApp {
         }
     }
 
-    /// Returns a weak reference through which changes to the servers are applied.
-    pub(crate) fn application(&self) -> Weak<dyn RunningApplication> {
+    /// Returns a weak reference to the holder of the current [`App`], which applies changes of the
+    /// servers.
+    pub(crate) fn application(&self) -> Weak<dyn RunningApp> {
         let application: Weak<AppHolder> = Arc::downgrade(&self.holder);
         application
     }
 }
 
 #[async_trait]
-impl RunningApplication for AppHolder {
+impl RunningApp for AppHolder {
     fn gateway(&self) -> Gateway {
         self.0.load().app.gateway().clone()
     }
@@ -92,7 +93,7 @@ impl RunningApplication for AppHolder {
         let replaced_app = self.0.swap(RoutedApp::new(app.clone()));
         app.process().set_peer_rules(&app.access().peers);
         let mcp_state = app.mcp().state();
-        mcp_state.servers_changed(&app);
+        mcp_state.apply_gateway(&app);
         if replaced_app.app.upstreams().tools_for_clients() != app.upstreams().tools_for_clients() {
             mcp_state.tools_changed();
         }

@@ -52,8 +52,8 @@ pub(crate) enum DescriptorKind {
     ControlSocket = b'c',
     /// The lock on the socket's path.
     Lock = b'l',
-    /// A connection to an earlier process. The connections are in the order of the process IDs in
-    /// the message.
+    /// A connection to an earlier process. The connections are in the order of the run IDs in the
+    /// message.
     Predecessor = b'p',
 }
 
@@ -147,17 +147,17 @@ impl Successor {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         with_step_timeout(expect_line(&mut stream, REQUEST_LINE)).await?;
-        let mut process_ids = Vec::new();
+        let mut run_ids = Vec::new();
         let mut connections = Vec::new();
         for predecessor in predecessors.copy_newest()? {
             // Predecessors without a connection are omitted, because the successor could not detect
             // when they end.
             if let Some(connection) = predecessor.connection {
-                process_ids.push(predecessor.run_id);
+                run_ids.push(predecessor.run_id);
                 connections.push(connection);
             }
         }
-        process_ids.push(run_id.to_owned());
+        run_ids.push(run_id.to_owned());
         let socket_descriptors = descriptors
             .iter()
             .map(|(kind, descriptor)| (*kind, descriptor.as_fd()));
@@ -165,7 +165,7 @@ impl Successor {
             .iter()
             .map(|connection| (DescriptorKind::Predecessor, connection.as_fd()));
         let all_descriptors: Vec<_> = socket_descriptors.chain(predecessor_descriptors).collect();
-        with_step_timeout(message::send(&stream, &all_descriptors, &process_ids)).await?;
+        with_step_timeout(message::send(&stream, &all_descriptors, &run_ids)).await?;
         with_step_timeout(expect_line(&mut stream, READY_LINE)).await?;
         // A write error is ignored, because the successor is ready even if it does not receive
         // `CONFIRMATION_REPLY`.
@@ -217,8 +217,7 @@ impl ReceivedSockets {
 
     async fn receive(mut stream: UnixStream) -> io::Result<Self> {
         with_step_timeout(stream.write_all(REQUEST_LINE)).await?;
-        let (received_descriptors, process_ids) =
-            with_step_timeout(message::receive(&stream)).await?;
+        let (received_descriptors, run_ids) = with_step_timeout(message::receive(&stream)).await?;
         let (predecessor_descriptors, descriptors): (Vec<_>, Vec<_>) = received_descriptors
             .into_iter()
             .partition(|(kind, _)| *kind == DescriptorKind::Predecessor);
@@ -227,7 +226,7 @@ impl ReceivedSockets {
             .map(|(_, descriptor)| descriptor);
         // The last connection is the one to the sidecar that handed its sockets over.
         let mut connections = earlier_connections.chain([clone_connection(&stream)?]);
-        let predecessors = process_ids.into_iter().map(|run_id| Predecessor {
+        let predecessors = run_ids.into_iter().map(|run_id| Predecessor {
             run_id,
             connection: connections.next(),
         });

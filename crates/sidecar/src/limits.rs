@@ -27,8 +27,7 @@ const POLL_SCHEDULE: [(u32, Duration); 2] = [
 /// Delay before a failed read of the call log is repeated.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-const READ_ERROR_MESSAGE: &str =
-    "Cannot read the recorded calls that count towards the rate limits";
+const READ_ERROR_MESSAGE: &str = "Cannot read the recorded calls that count toward the rate limits";
 
 /// Maximum age of a call that a draining predecessor may still admit.
 const MAX_RECENT_AGE: Duration = Duration::from_secs(60);
@@ -46,7 +45,8 @@ pub(crate) struct PredecessorCalls {
     read_from: Option<Timestamp>,
     /// The counted calls since `read_from`, which the next read finds again.
     counted_ids: HashSet<CallId>,
-    /// The rest of the first read. Calls to which rate limits apply wait until the rest is counted.
+    /// The part of the first read that is not counted yet; `None` if nothing is left. Until this
+    /// part is counted, calls to which rate limits apply wait.
     remaining_read: Option<(CallLogRead, PastCallCount)>,
 }
 
@@ -74,7 +74,7 @@ impl PredecessorCalls {
             counted_ids: HashSet::new(),
             remaining_read: None,
         };
-        let mut log_read = predecessor_calls.next_read();
+        let mut log_read = predecessor_calls.begin_read();
         if predecessor_calls.count_page(&mut log_read).await? {
             let app = predecessor_calls.current_app.app();
             predecessor_calls.remaining_read =
@@ -104,7 +104,7 @@ impl PredecessorCalls {
         log_count(log_read.counted_calls);
     }
 
-    fn next_read(&mut self) -> CallLogRead {
+    fn begin_read(&mut self) -> CallLogRead {
         let lookback = self.current_app.app().executor().rate_limit_lookback();
         let now = Timestamp::now();
         let read_from = self.read_from;
@@ -162,7 +162,7 @@ impl PredecessorCalls {
     pub(crate) async fn follow_predecessor(&mut self) {
         for (read_count, interval) in POLL_SCHEDULE {
             for _ in 0..read_count {
-                let mut log_read = self.next_read();
+                let mut log_read = self.begin_read();
                 if let Err(error) = self.count_pages(&mut log_read).await {
                     tracing::warn!(%error, "{READ_ERROR_MESSAGE}");
                 }
@@ -174,7 +174,7 @@ impl PredecessorCalls {
 
 fn log_count(calls: usize) {
     if calls > 0 {
-        tracing::info!(calls, "Counted recorded calls towards the rate limits");
+        tracing::info!(calls, "Counted recorded calls toward the rate limits");
     }
 }
 

@@ -137,7 +137,8 @@ fn add_middleware(router: Router, app: App) -> Router {
         .layer(from_fn_with_state(app, log_request))
 }
 
-/// The ID of a request, which is also the ID of its call. Stored as a request extension.
+/// The ID of a request, stored as a request extension. If the request runs one tool, the call has
+/// this ID, too.
 #[derive(Clone)]
 struct HttpRequestId(Arc<str>);
 
@@ -235,7 +236,8 @@ impl<'r> LoggedRequest<'r> {
                 tracing::$level!(%method, route, status, duration_ms, "Request finished")
             };
         }
-        // The statuses 502 and 504 mean that an MCP server failed, not the sidecar.
+        // The statuses 502 and 504 mean that an MCP server or a model provider failed, not the
+        // sidecar.
         let is_upstream_failure = matches!(status, 502 | 504);
         if is_upstream_failure {
             log_finished!(warn);
@@ -429,7 +431,10 @@ mod tests {
         assert!(response.headers().contains_key(REQUEST_ID_HEADER));
         let body = axum::body::to_bytes(response.into_body(), 10_000).await;
         let failure: Failure = serde_json::from_slice(&body.unwrap()).unwrap();
-        assert_eq!(failure.error, "The sidecar failed unexpectedly");
+        assert_eq!(
+            failure.error,
+            "The sidecar failed unexpectedly: see its log"
+        );
         assert_eq!(failure.error_code, "internal_error");
     }
 }

@@ -1,9 +1,8 @@
 //! The upstream MCP servers of the configuration file, and the upstream MCP servers of the store,
 //! which clients can add, change and remove at run time.
 //!
-//! `Servers` combines the servers of the file and of the store, and applies every change at once to
-//! the running application, as after a reload of the configuration file, without interrupting
-//! calls.
+//! `Servers` combines the servers of the file and of the store. Every change takes effect at once,
+//! as after a reload of the configuration file, without interrupting calls.
 
 mod background_tasks;
 mod catalog;
@@ -36,13 +35,13 @@ use pillion_config::{Config, McpServerSection};
 use pillion_gateway::Gateway;
 use pillion_gateway::access::Access;
 use pillion_gateway::credentials::{
-    Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
+    Account, CredentialError, UserCredentials, next_key_file, open_vault, server_id_from_label,
 };
 pub(crate) use server::Server;
 
-/// The running application, to which changes of the servers are applied.
+/// The holder of the current [`App`](crate::app::App), which applies changes of the servers.
 #[async_trait]
-pub(crate) trait RunningApplication: Send + Sync {
+pub(crate) trait RunningApp: Send + Sync {
     /// Returns the gateway with the current servers.
     fn gateway(&self) -> Gateway;
 
@@ -54,13 +53,14 @@ pub(crate) trait RunningApplication: Send + Sync {
 /// All servers, and the operations that change them.
 pub(crate) struct Servers {
     store: Arc<dyn Store>,
-    application: OnceLock<Weak<dyn RunningApplication>>,
+    application: OnceLock<Weak<dyn RunningApp>>,
     /// The current configuration file, without the servers of the store. Locked during a change.
     file_config: Mutex<Config>,
     /// The users' credentials and the vault. The vault is replaced when the vault's key changes.
     user_credentials: UserCredentials,
     servers: RwLock<Arc<Vec<Server>>>,
-    /// Number of requested reconnects by server name.
+    /// Number of requested reconnects by server name. A new number makes a reload treat the server
+    /// as changed, so that the server gets a new connection.
     reconnects: parking_lot::Mutex<HashMap<String, u64>>,
 }
 
@@ -95,9 +95,9 @@ impl Servers {
         Arc::clone(&self.store)
     }
 
-    /// Applies later changes to `application`, and starts to record connections and to close
-    /// outdated user connections.
-    pub(crate) fn attach(self: &Arc<Self>, application: Weak<dyn RunningApplication>) {
+    /// Applies later changes of the servers to `application`. Also starts the background tasks that
+    /// record connections and close outdated user connections.
+    pub(crate) fn attach(self: &Arc<Self>, application: Weak<dyn RunningApp>) {
         let Some(running_application) = application.upgrade() else {
             return;
         };
@@ -113,17 +113,19 @@ impl Servers {
         &self.user_credentials
     }
 
-    /// Returns the gateway with the current servers, while the application runs.
+    /// Returns the gateway with the current servers; `None` before [`attach`](Self::attach), or if
+    /// the sidecar is stopping.
     pub(crate) fn gateway(&self) -> Option<Gateway> {
         Some(self.application()?.gateway())
     }
 
-    fn application(&self) -> Option<Arc<dyn RunningApplication>> {
+    fn application(&self) -> Option<Arc<dyn RunningApp>> {
         self.application.get()?.upgrade()
     }
 
-    /// Returns the configuration with the servers of the store added.
-    pub(crate) async fn with_stored_servers(&self, config: &Config) -> Config {
+    /// Reads the servers of the store, and makes them and the servers of `config` the current
+    /// servers. Returns `config` with the servers of the store added.
+    pub(crate) async fn merge_stored_servers(&self, config: &Config) -> Config {
         let mut config = config.clone();
         let catalog = self.catalog(&config, ChangeAuthor::Caller);
         for section in &mut config.mcp_servers {
@@ -166,7 +168,7 @@ impl Servers {
             }
             servers.push(Server::FromStore(server, problem));
         }
-        self.close_other_token_stores(&servers).await;
+        self.close_unused_token_stores(&servers).await;
         *self.servers.write() = Arc::new(servers);
         let reconnects = self.reconnects.lock();
         for section in &mut config.mcp_servers {
@@ -178,7 +180,7 @@ impl Servers {
     }
 
     /// Closes the token stores of servers that were removed or whose OAuth account has changed.
-    async fn close_other_token_stores(&self, servers: &[Server]) {
+    async fn close_unused_token_stores(&self, servers: &[Server]) {
         let accounts = servers.iter().filter_map(Server::account);
         let keys: Vec<_> = accounts.map(|account| account.key).collect();
         let ids: Vec<_> = servers.iter().map(Server::id).collect();
@@ -218,10 +220,10 @@ impl Servers {
             let current_account = Account::from_server(&section.server);
             if let (Some(new_section), Some(account)) = (matching_section, current_account) {
                 let must_replace =
-                    !account.is_consented() && !new_section.has_same_content(section);
+                    !account.needs_consent() && !new_section.has_same_content(section);
                 let new_account =
                     Account::from_server(&new_section.server).filter(|_| !must_replace);
-                let id = file_id(section.label());
+                let id = server_id_from_label(section.label());
                 catalog.replace_account(&id, &account, new_account).await;
             }
         }
@@ -282,7 +284,7 @@ impl Servers {
         mode: UpdateMode,
     ) -> Result<String> {
         let file_config = self.file_config.lock().await;
-        let record = self.record(&file_config, key).await?;
+        let record = self.find_record(&file_config, key).await?;
         self.check_name(&file_config, &keys)?;
         let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
         let changed_record = catalog.change(&record, keys, mode).await?;
@@ -297,7 +299,7 @@ impl Servers {
     /// Removes the server with this ID or name. Returns the server's ID.
     pub(crate) async fn remove(&self, key: &str) -> Result<String> {
         let file_config = self.file_config.lock().await;
-        let record = self.record(&file_config, key).await?;
+        let record = self.find_record(&file_config, key).await?;
         let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
         catalog.remove(&record).await?;
         self.apply_config(&file_config, None).await;
@@ -380,18 +382,21 @@ impl Servers {
     }
 
     /// Returns the stored record of the server with this ID or name.
-    async fn record(&self, file_config: &Config, key: &str) -> Result<ServerRecord> {
-        if let Some(record) = self.store.server(key).await? {
+    async fn find_record(&self, file_config: &Config, key: &str) -> Result<ServerRecord> {
+        if let Some(record) = self.store.find_server(key).await? {
             return Ok(record);
         }
-        let has_key =
-            |section: &&McpServerSection| section.label() == key || file_id(section.label()) == key;
+        let has_key = |section: &&McpServerSection| {
+            section.label() == key || server_id_from_label(section.label()) == key
+        };
         if let Some(section) = file_config.mcp_servers.iter().find(has_key) {
             let name = section.label().to_owned();
             return Err(ServerError::DefinedInFile { name });
         }
-        let named_record = self.store.server_named(key).await?;
-        named_record.ok_or(ServerError::NotFound)
+        let named_record = self.store.find_server_by_name(key).await?;
+        named_record.ok_or_else(|| ServerError::NotFound {
+            key: key.to_owned(),
+        })
     }
 
     /// Rejects a name that a server of the configuration file has.
@@ -407,7 +412,7 @@ impl Servers {
     }
 
     async fn apply_config(&self, file_config: &Config, access: Option<Access>) {
-        let config = Box::pin(self.with_stored_servers(file_config)).await;
+        let config = Box::pin(self.merge_stored_servers(file_config)).await;
         if let Some(application) = self.application() {
             application.apply(&config, access).await;
         }
@@ -421,7 +426,9 @@ impl Servers {
         server_by_id
             .or_else(server_by_name)
             .cloned()
-            .ok_or(ServerError::NotFound)
+            .ok_or_else(|| ServerError::NotFound {
+                key: key.to_owned(),
+            })
     }
 
     /// Returns the ID and the name of each server.
@@ -434,7 +441,9 @@ impl Servers {
     /// [`entries`](Self::entries).
     pub(crate) fn entry(&self, key: &str, gateway: &Gateway) -> Result<ServerEntry> {
         let mut entries = view::entries(&[self.find(key)?], gateway);
-        entries.pop().ok_or(ServerError::NotFound)
+        entries.pop().ok_or_else(|| ServerError::NotFound {
+            key: key.to_owned(),
+        })
     }
 
     /// Returns the servers in the format of the REST API, with their state in `gateway`.

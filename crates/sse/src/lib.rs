@@ -143,10 +143,11 @@ impl SseDecoder {
     }
 
     /// Returns the value of `Last-Event-ID` for resuming the stream: the last `id` field that a
-    /// blank line follows, even if its event has no data (such as a priming event). Ignores the ID
-    /// of an incomplete event, so that the server sends that event again, but includes IDs of
-    /// events that [`next_event`](Self::next_event) has not returned yet. Returns `None` if the
-    /// stream has no `id`, or if the last one was empty.
+    /// blank line follows. `None` if the stream has no such field, or if the field is empty.
+    ///
+    /// - The ID of an event without data (a priming event) counts.
+    /// - The ID of an event that [`next_event`](Self::next_event) has not returned yet counts.
+    /// - The ID of an incomplete event does not count, so that the server sends that event again.
     ///
     /// ```
     /// use pillion_sse::SseDecoder;
@@ -160,8 +161,8 @@ impl SseDecoder {
         self.last_event_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// Returns the reconnection time that the server requests: the last valid `retry` field, in
-    /// milliseconds. The server may send any number, so the caller must limit this time.
+    /// Returns the reconnection time that the server requests in the last valid `retry` field. The
+    /// server may request an arbitrarily long time, so the caller must limit this time.
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         self.retry
@@ -222,7 +223,7 @@ impl SseDecoder {
                 self.event = is_named.then(|| value.to_owned());
             }
             "id" if !value.contains('\0') => self.id = Some(value.into()),
-            "retry" => self.retry = milliseconds(value).or(self.retry),
+            "retry" => self.retry = parse_milliseconds(value).or(self.retry),
             // Comments are ignored, too: a comment starts with a colon, so its field name is empty.
             _ => {}
         }
@@ -243,7 +244,7 @@ impl SseDecoder {
 }
 
 /// Parses ASCII digits; a number that is too large becomes the maximum.
-fn milliseconds(value: &str) -> Option<Duration> {
+fn parse_milliseconds(value: &str) -> Option<Duration> {
     if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

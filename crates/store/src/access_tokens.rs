@@ -26,7 +26,7 @@ impl AccessTokenStore for SqlStore {
         Ok(())
     }
 
-    async fn access_token(&self, hash: &str) -> Result<Option<AccessToken>> {
+    async fn find_access_token(&self, hash: &str) -> Result<Option<AccessToken>> {
         let sql = "SELECT * FROM access_tokens WHERE hash = $1";
         let row = self.database.read_one(sql, vec![hash.into()]).await?;
         row.as_ref().map(read_token).transpose()

@@ -65,7 +65,7 @@ impl ApprovalStore for SqlStore {
         Ok(())
     }
 
-    async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>> {
+    async fn find_approval(&self, id: &str) -> Result<Option<ApprovalRecord>> {
         let sql = "SELECT * FROM approvals WHERE id = $1";
         let row = self.database.read_one(sql, vec![id.into()]).await?;
         row.as_ref().map(read_approval).transpose()
@@ -216,7 +216,7 @@ impl SqlStore {
         if changed_rows == 1 {
             return Ok(());
         }
-        Err(match self.approval(id).await? {
+        Err(match self.find_approval(id).await? {
             Some(_) => StoreError::conflict(format!("approval '{id}' cannot be changed: {reason}")),
             None => StoreError::not_found(format!("approval '{id}' does not exist")),
         })

@@ -1,5 +1,5 @@
-//! The call log. [`CallSpool`] writes to a file the records of calls that only this process
-//! records. [`CallWriter`] writes all other records to the database, several in one commit. The
+//! The call log. [`CallWriter`] writes records to the database, several in one commit. If no other
+//! process records a call, [`CallSpool`] first writes its records to a file, which is faster. The
 //! module `log` reads the records.
 
 mod batch;
@@ -68,8 +68,8 @@ pub(crate) async fn count_page_rows(
         .iter()
         .map(|row| Ok(usize::try_from(row_bytes(row)?).unwrap_or(usize::MAX)))
         .collect::<Result<Vec<_>>>()?;
-    let fitting_rows = count_fitting_items(row_sizes.into_iter(), page.max_bytes);
-    Ok(i64::try_from(fitting_rows + 1).ok())
+    let fitting_row_count = count_fitting_items(row_sizes.into_iter(), page.max_bytes);
+    Ok(i64::try_from(fitting_row_count + 1).ok())
 }
 
 /// Returns the number of leading items whose total size is at most `max_bytes` bytes, but at least

@@ -35,7 +35,7 @@ impl ChatStore for SqlStore {
         }
     }
 
-    async fn chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>> {
+    async fn find_chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>> {
         let sql = "SELECT * FROM chats WHERE owner = $1 AND id = $2";
         let values = vec![owner.into(), id.into()];
         let row = self.database.read_one(sql, values).await?;
@@ -115,11 +115,13 @@ impl ChatStore for SqlStore {
         }
     }
 
-    async fn remove_revision(&self, owner: &str, id: &str, revision: u64) -> Result<()> {
+    async fn remove_chat_at_revision(&self, owner: &str, id: &str, revision: u64) -> Result<()> {
         let sql = "DELETE FROM chats WHERE owner = $1 AND id = $2 AND revision = $3";
         let revision_number = i64::try_from(revision).unwrap_or(i64::MAX);
         let values = vec![owner.into(), id.into(), revision_number.into()];
-        if self.database.write(sql, values).await? == 0 && self.chat(owner, id).await?.is_some() {
+        if self.database.write(sql, values).await? == 0
+            && self.find_chat(owner, id).await?.is_some()
+        {
             return Err(StoreError::conflict(format!(
                 "another request changed the chat '{id}'"
             )));

@@ -95,8 +95,7 @@ impl StoredReading {
 
 impl ClockHistory {
     /// Adds a reading of the clock, and the earliest and the latest begin time of the records that
-    /// are about to be written. Returns by how many milliseconds the system clock was changed, if
-    /// it was set ([`add`](Self::add)).
+    /// are about to be written. Returns the change of the system clock, like [`add`](Self::add).
     fn add_with_times(&mut self, now: &ClockReading, earliest: i64, latest: i64) -> Option<i64> {
         let change = self.add(now);
         if earliest < now.wall_time - MAX_RECORD_DELAY_MS {
@@ -121,7 +120,7 @@ impl StoreClock {
     ///
     /// # Errors
     /// `unavailable` if the reading cannot be stored.
-    pub(crate) async fn read(&self) -> Result<ClockHistory> {
+    pub(crate) async fn record_reading(&self) -> Result<ClockHistory> {
         self.store(ClockReading::now(), None).await
     }
 
@@ -130,7 +129,7 @@ impl StoreClock {
     ///
     /// # Errors
     /// `unavailable` if a reading cannot be stored.
-    pub(crate) async fn note<'a>(
+    pub(crate) async fn record_reading_if_due<'a>(
         &self,
         calls: impl Iterator<Item = &'a ToolCallRecord>,
     ) -> Result<()> {

@@ -20,7 +20,7 @@ const TRIAL_BYTES: usize = 64 * 1024;
 pub(crate) struct StoreHealth {
     /// Why the latest write failed; `None` if it succeeded.
     failure: Mutex<Option<WriteFailure>>,
-    /// Whether `failure` is set, so that a successful write needs no lock.
+    /// Whether `failure` is set. A successful write reads this flag instead of locking `failure`.
     has_failed: AtomicBool,
     /// The time at which [`SqlStore::check_health`] last checked the store. Locked during a check.
     checked_at: tokio::sync::Mutex<Option<Instant>>,
@@ -109,7 +109,12 @@ impl SqlStore {
             // larger records still fail.
             Some(failed_at) if failed_at.elapsed() < CHECK_INTERVAL => return,
             // The check commits, because only a commit shows that writes succeed again.
-            Some(_) => timeout(CHECK_TIMEOUT, async { self.clock().await.map(drop) }).await,
+            Some(_) => {
+                timeout(CHECK_TIMEOUT, async {
+                    self.record_clock_reading().await.map(drop)
+                })
+                .await
+            }
         };
         let outcome = check_result.unwrap_or_else(|_| {
             let seconds = CHECK_TIMEOUT.as_secs();

@@ -61,7 +61,7 @@ impl IdempotencyStore for SqlStore {
     }
 
     async fn keys_expired_until(&self, ttl: Duration) -> Result<Option<Timestamp>> {
-        Ok(self.clock().await?.expired_until(ttl))
+        Ok(self.record_clock_reading().await?.expired_until(ttl))
     }
 
     async fn record_key(

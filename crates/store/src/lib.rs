@@ -13,7 +13,7 @@
 //! store.close().await;
 //!
 //! let again = SqlStore::open(&StoreOptions::at_file(&file)).await?;
-//! assert_eq!(again.setting("greeting").await?.as_deref(), Some("\"hello\""));
+//! assert_eq!(again.find_setting("greeting").await?.as_deref(), Some("\"hello\""));
 //! # Ok(()) }
 //! ```
 

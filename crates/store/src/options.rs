@@ -125,8 +125,8 @@ fn check_parameters(text: &str) -> Result<(), LocationError> {
     Err(LocationError::UnnamedParameter)
 }
 
-/// The text is not a store location. The error messages do not contain the text, which may contain
-/// a password.
+/// Error for a text that is not a store location. The error messages do not contain the text, which
+/// may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LocationError {

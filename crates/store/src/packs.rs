@@ -44,7 +44,7 @@ impl PackStore for SqlStore {
         Ok(is_new)
     }
 
-    async fn document(&self, pack: &str, name: &str) -> Result<Option<String>> {
+    async fn find_document(&self, pack: &str, name: &str) -> Result<Option<String>> {
         let sql = "SELECT json FROM pack_documents WHERE pack = $1 AND name = $2";
         let values = vec![pack.into(), name.into()];
         let row = self.database.read_one(sql, values).await?;
@@ -236,7 +236,7 @@ impl SqlStore {
 fn check_names(names: [&str; 2]) -> Result<()> {
     match names.iter().find(|name| name.len() > MAX_NAME_BYTES) {
         Some(name) => Err(StoreError::invalid(format!(
-            "the name of a stored entry of a pack has {} bytes; the limit is {MAX_NAME_BYTES}",
+            "the name of a pack, a document or a log has {} bytes; the limit is {MAX_NAME_BYTES}",
             name.len()
         ))),
         None => Ok(()),

@@ -27,7 +27,7 @@ impl PinStore for SqlStore {
         if self.database.write(sql, values).await? == 1 {
             return Ok(pin.clone());
         }
-        self.pin(owner, &pin.tool)
+        self.find_pin(owner, &pin.tool)
             .await?
             .ok_or_else(|| not_pinned_error(&pin.tool))
     }
@@ -44,7 +44,7 @@ impl PinStore for SqlStore {
         rows.iter().map(read_pin).collect()
     }
 
-    async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>> {
+    async fn find_pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>> {
         let sql = "SELECT * FROM tool_pins WHERE server = $1 AND user_name = $2 AND tool = $3";
         let row = self
             .database
@@ -85,7 +85,7 @@ impl PinStore for SqlStore {
         if self.database.write(sql, values).await? == 1 {
             return Ok(());
         }
-        self.pin(owner, tool)
+        self.find_pin(owner, tool)
             .await?
             .ok_or_else(|| not_pinned_error(tool))?;
         Err(StoreError::conflict(format!(

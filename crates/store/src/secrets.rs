@@ -23,7 +23,7 @@ impl SecretStore for SqlStore {
         Ok(())
     }
 
-    async fn secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>> {
+    async fn find_secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>> {
         let sql = "SELECT key_id, sealed FROM secrets WHERE kind = $1 AND id = $2";
         let values = vec![secret_id.kind.as_str().into(), (&secret_id.id).into()];
         let row = self.database.read_one(sql, values).await?;

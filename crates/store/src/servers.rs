@@ -46,8 +46,9 @@ impl ServerStore for SqlStore {
         let mut transaction = self.database.begin().await?;
         transaction.set_statement_timeout(ALL_CALLS_TIMEOUT);
         let old_name = read_server_name(&mut transaction, &server.id).await?;
-        let changed_rows = transaction.write(sql, values).await;
-        check_found(changed_rows.map_err(|error| to_name_conflict(error, server))?)?;
+        let write_outcome = transaction.write(sql, values).await;
+        let changed_rows = write_outcome.map_err(|error| to_name_conflict(error, server))?;
+        check_found(changed_rows, &server.id)?;
         let previous_name = old_name
             .filter(|name| *name != server.name && record_owner == RecordOwner::StoredServer);
         if let Some(name) = &previous_name {
@@ -70,7 +71,12 @@ impl ServerStore for SqlStore {
         if let Some(name) = previous_name
             && let Err(error) = self.rename_recent_calls(&name, &server.name).await
         {
-            tracing::warn!(%error, "Some recorded calls of a renamed server may keep the old name");
+            tracing::warn!(
+                old_name = name,
+                new_name = server.name,
+                %error,
+                "Some recorded calls of a renamed server may keep the old name"
+            );
         }
         Ok(())
     }
@@ -94,7 +100,8 @@ impl ServerStore for SqlStore {
             RecordOwner::UnstoredServer => String::new(),
         };
         let delete_sql = "DELETE FROM servers WHERE id = $1";
-        check_found(transaction.write(delete_sql, vec![id.into()]).await?)?;
+        let deleted_rows = transaction.write(delete_sql, vec![id.into()]).await?;
+        check_found(deleted_rows, id)?;
         for sql in [
             "INSERT INTO removed_calls (only_row, newest) \
              SELECT 1, id FROM tool_calls WHERE server IN ($1, $2) ORDER BY id DESC LIMIT 1 \
@@ -110,13 +117,13 @@ impl ServerStore for SqlStore {
         transaction.commit().await
     }
 
-    async fn server(&self, id: &str) -> Result<Option<ServerRecord>> {
+    async fn find_server(&self, id: &str) -> Result<Option<ServerRecord>> {
         let sql = "SELECT * FROM servers WHERE id = $1";
         let row = self.database.read_one(sql, vec![id.into()]).await?;
         row.as_ref().map(read_server).transpose()
     }
 
-    async fn server_named(&self, name: &str) -> Result<Option<ServerRecord>> {
+    async fn find_server_by_name(&self, name: &str) -> Result<Option<ServerRecord>> {
         let sql = "SELECT * FROM servers WHERE name = $1";
         let row = self.database.read_one(sql, vec![name.into()]).await?;
         row.as_ref().map(read_server).transpose()
@@ -163,10 +170,11 @@ async fn read_server_name(transaction: &mut Transaction, id: &str) -> Result<Opt
     rows.first().map(|row| row.text("name")).transpose()
 }
 
-fn check_found(changed_rows: u64) -> Result<()> {
+fn check_found(changed_rows: u64, id: &str) -> Result<()> {
     match changed_rows {
-        // This error message is shown to clients in responses of the REST API.
-        0 => Err(StoreError::not_found("Server not found")),
+        0 => Err(StoreError::not_found(format!(
+            "the server '{id}' does not exist"
+        ))),
         _ => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use crate::sql_store::SqlStore;
 
 #[async_trait]
 impl SettingsStore for SqlStore {
-    async fn setting(&self, key: &str) -> Result<Option<String>> {
+    async fn find_setting(&self, key: &str) -> Result<Option<String>> {
         let sql = "SELECT json FROM settings WHERE name = $1";
         let row = self.database.read_one(sql, vec![key.into()]).await?;
         row.map(|row| row.text("json")).transpose()

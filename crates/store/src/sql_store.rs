@@ -218,8 +218,8 @@ impl SqlStore {
     ///
     /// # Errors
     /// `unavailable` if the reading cannot be stored.
-    pub async fn clock(&self) -> Result<ClockHistory> {
-        self.clock.read().await
+    pub async fn record_clock_reading(&self) -> Result<ClockHistory> {
+        self.clock.record_reading().await
     }
 
     /// Returns the version of the store's schema; 0 if the store has no schema yet.

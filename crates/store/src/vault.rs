@@ -43,7 +43,7 @@ const MAX_ROTATION_ATTEMPTS: usize = 5;
 /// ```
 pub struct Vault {
     store: Arc<dyn SecretStore>,
-    /// Locked for reading to use the key, and for writing by a rotation.
+    /// Each use of the key locks the key for reading, and a rotation locks it for writing.
     key: RwLock<MasterKey>,
 }
 
@@ -55,8 +55,8 @@ impl Vault {
     /// [`VaultError::WrongKey`] if the store is encrypted with another key; [`VaultError::Store`]
     /// if the store cannot be read or written.
     pub async fn open(store: Arc<dyn SecretStore>, key: MasterKey) -> Result<Self, VaultError> {
-        let secret_id = check_secret_id();
-        if store.secret(&secret_id).await?.is_none() {
+        let secret_id = build_check_value_id();
+        if store.find_secret(&secret_id).await?.is_none() {
             if !store.secrets().await?.is_empty() {
                 return Err(VaultError::MissingCheckValue);
             }
@@ -65,7 +65,7 @@ impl Vault {
         }
         // The check value is read again, because another process may have set another key at the
         // same time.
-        let Some(check_value) = store.secret(&secret_id).await? else {
+        let Some(check_value) = store.find_secret(&secret_id).await? else {
             return Err(VaultError::MissingCheckValue);
         };
         key.open(&secret_id, &check_value)?;
@@ -103,7 +103,7 @@ impl Vault {
     ) -> Result<Option<SecretString>, VaultError> {
         let secret_id = secret_id(kind, id);
         let key = self.key.read().await;
-        match self.store.secret(&secret_id).await? {
+        match self.store.find_secret(&secret_id).await? {
             Some(sealed_secret) => key.open(&secret_id, &sealed_secret).map(Some),
             None => Ok(None),
         }
@@ -184,6 +184,6 @@ fn secret_id(kind: SecretKind, id: &str) -> SecretId {
     }
 }
 
-fn check_secret_id() -> SecretId {
+fn build_check_value_id() -> SecretId {
     secret_id(SecretKind::KeyCheck, "key")
 }

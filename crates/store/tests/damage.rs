@@ -27,7 +27,7 @@ impl Crash {
         let file = live.path().join("pillion.db");
         let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
         store.set_setting("a", "1").await.unwrap();
-        store.clock().await.unwrap();
+        store.record_clock_reading().await.unwrap();
         // While the database is locked, records stay in the spool files.
         let lock = DatabaseLock::acquire(&file);
         let calls: Vec<_> = (0..20).map(|_| running("roll")).collect();
@@ -163,7 +163,7 @@ async fn f4_a_missing_or_empty_database_beside_records_is_rejected_by_name() {
         assert!(with_log.contains("pillion.db-wal"), "{with_log}");
         fs::remove_file(log).unwrap();
         let store = open(copy.path()).await.unwrap();
-        assert_eq!(store.setting("a").await.unwrap(), None);
+        assert_eq!(store.find_setting("a").await.unwrap(), None);
         store.close().await;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -110,7 +110,7 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
     let opened = SqlStore::open(&options).await;
     assert_fails(opened, StoreErrorKind::Unavailable);
     // Reads do not need the write lock.
-    assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
+    assert_eq!(store.find_setting("a").await.unwrap().as_deref(), Some("1"));
 
     // The spool file takes the calls of this process until the store notices the lock.
     let (third, fourth) = (running("roll"), running("roll"));

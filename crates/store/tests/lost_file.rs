@@ -19,7 +19,7 @@ async fn assert_unavailable(store: &SqlStore) {
         store.record_local_call(call.clone()).await.unwrap_err(),
         store.record_call(call).await.unwrap_err(),
         store.set_setting("a", "2").await.unwrap_err(),
-        store.setting("a").await.unwrap_err(),
+        store.find_setting("a").await.unwrap_err(),
     ];
     for error in errors {
         assert!(error.is_unavailable(), "{error:?}");
@@ -58,7 +58,7 @@ async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     // The end of the call that was rejected while the file was away is not lost, because the call
     // has run.
     assert_eq!(store.find_call(other.id).await.unwrap(), Some(end_of_other));
-    assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
+    assert_eq!(store.find_setting("a").await.unwrap().as_deref(), Some("1"));
 
     // The write-ahead log is part of the store: only the log contains the latest commits.
     let log = directory.path().join("pillion.db-wal");

@@ -99,7 +99,7 @@ async fn l1_a_secret_can_only_be_decrypted_under_its_kind_and_id() {
     put(&vault, "a", "of a").await;
     put(&vault, "b", "of b").await;
     let of_a = secret_id(SecretKind::Credential, "a");
-    let sealed = store.secret(&of_a).await.unwrap().unwrap();
+    let sealed = store.find_secret(&of_a).await.unwrap().unwrap();
     for moved in [
         secret_id(SecretKind::Credential, "b"),
         secret_id(SecretKind::OAuthTokens, "a"),
@@ -161,7 +161,7 @@ async fn l1_a_key_rotation_with_a_damaged_secret_changes_nothing() {
         put(&vault, id, "1").await;
     }
     let of_b = secret_id(SecretKind::Credential, "b");
-    let mut damaged = store.secret(&of_b).await.unwrap().unwrap();
+    let mut damaged = store.find_secret(&of_b).await.unwrap().unwrap();
     damaged.sealed[30] ^= 1;
     store.put_secret(&of_b, &damaged).await.unwrap();
     let before = store.secrets().await.unwrap();

@@ -3,8 +3,9 @@
 use pillion_core::tool::{JsonObject, ToolFailure};
 use serde_json::Value;
 
-/// Maximum length of the ID of a scene, and of the name of a character or author, in characters.
+/// Maximum length of a scene's ID, in characters.
 pub(crate) const MAX_SCENE_ID_CHARS: usize = 100;
+/// Maximum length of the name of a character or an author, in characters.
 pub(crate) const MAX_NAME_CHARS: usize = 64;
 
 /// Returns the argument `name`; a null argument counts as absent.

@@ -184,7 +184,8 @@ impl Check {
     /// Reads a check from the arguments of a tool.
     pub(crate) fn from_arguments(arguments: &JsonObject) -> Result<Self, ToolFailure> {
         let ability = read_text(arguments, "ability", 64)?;
-        let unknown_ability = |()| ToolFailure::invalid_input("unknown ability");
+        let unknown_ability =
+            |()| invalid_argument("ability", "must be STR, DEX, CON, INT, WIS or CHA");
         let missing_score = || ToolFailure::invalid_input("Missing required parameter: score");
         Ok(Self {
             ability: ability.parse().map_err(unknown_ability)?,
@@ -310,7 +311,11 @@ mod tests {
             check
         };
         for (name, value, reason) in [
-            ("ability", json!("LCK"), "unknown ability"),
+            (
+                "ability",
+                json!("LCK"),
+                "'ability' must be STR, DEX, CON, INT, WIS or CHA",
+            ),
             (
                 "ability",
                 json!(null),

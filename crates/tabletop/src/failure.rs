@@ -7,6 +7,7 @@ pub(crate) fn store_failure(error: &StoreError) -> ToolFailure {
     if error.is_full() {
         return ToolFailure::new(error.code(), error.to_string());
     }
-    tracing::warn!(%error, "The store of the tabletop pack failed");
-    ToolFailure::new(error.code(), "The store of the tabletop pack failed")
+    tracing::warn!(%error, "A store operation of the tabletop pack failed");
+    let message = "A store operation of the tabletop pack failed: the log has the reason";
+    ToolFailure::new(error.code(), message)
 }

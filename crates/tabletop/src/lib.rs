@@ -5,7 +5,7 @@
 //! The crate is also an example of a pack, which uses only public interfaces of `pillion-core` and
 //! `pillion-chat`. docs/how-to/write-a-pack.md explains how to write a pack.
 //!
-//! Every caller that may use the pack may read and write every scene, because the players at a
+//! Every caller with access to the pack can read and write every scene, because the players at a
 //! table share their scenes.
 
 mod arguments;

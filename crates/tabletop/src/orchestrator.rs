@@ -166,7 +166,7 @@ impl Orchestrator {
         };
         let last_messages = self
             .scenes
-            .last_messages(&action.scene, MAX_PROMPT_MESSAGES)
+            .load_last_messages(&action.scene, MAX_PROMPT_MESSAGES)
             .await;
         let facts = format_facts(&last_messages.map_err(|error| store_failure(&error))?);
         let began_at = Instant::now();
@@ -211,8 +211,8 @@ impl Orchestrator {
         timeout: Duration,
         log_context: LogContext<'_>,
     ) -> Result<ModelResponse, ToolFailure> {
-        let to_failure = |error: &ModelError| {
-            let message = format!("The language model failed: {}", error.code());
+        let log_failure = |error: &ModelError| {
+            let message = format!("The request to the language model failed: {}", error.code());
             let (level, module) = (LogLevel::Warning, module_path!());
             self.telemetry
                 .emit_log_line(level, module, &message, log_context);
@@ -224,7 +224,7 @@ impl Orchestrator {
         };
         let conversation = model
             .conversation(messages)
-            .map_err(|error| to_failure(&error))?;
+            .map_err(|error| log_failure(&error))?;
         let options = TurnOptions {
             max_output_tokens: Some(MAX_RESPONSE_TOKENS),
             ..TurnOptions::default()
@@ -242,10 +242,14 @@ impl Orchestrator {
         let mut ignore_deltas = |_| {};
         let response_result =
             tokio::time::timeout(timeout, model.respond(&turn, &mut ignore_deltas)).await;
-        let to_timeout = |_| ToolFailure::new(ErrorCode::Timeout, "The language model timed out");
+        let to_timeout = |_| {
+            let seconds = timeout.as_secs_f64();
+            let message = format!("The language model did not respond within {seconds:?}s");
+            ToolFailure::new(ErrorCode::Timeout, message)
+        };
         let response = response_result
             .map_err(to_timeout)?
-            .map_err(|error| to_failure(&error))?;
+            .map_err(|error| log_failure(&error))?;
         self.telemetry.count(counter::RESPONSE_RECEIVED);
         let extra = json!({
             "tokens_in": response.usage.input_tokens,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use percent_encoding::percent_decode_str;
 use pillion_core::pack::{
     ChangeListener, Resource, ResourceContents, ResourceError, ResourceProvider, ResourceReader,
-    ResourceTemplate, without_query,
+    ResourceTemplate, split_query,
 };
 use serde_json::{Value, json};
 
@@ -36,15 +36,15 @@ impl TableResources {
         Self { scenes, telemetry }
     }
 
-    async fn transcript(&self, scene: &str, limit: u32) -> Result<Value, ResourceError> {
-        let messages = self.messages(scene, limit).await?;
+    async fn load_transcript(&self, scene: &str, limit: u32) -> Result<Value, ResourceError> {
+        let messages = self.load_messages(scene, limit).await?;
         Ok(json!({"scene_id": scene, "messages": messages}))
     }
 
     /// Returns the state of a scene, with the facts that the prompt contains.
-    async fn state(&self, scene: &str) -> Result<Value, ResourceError> {
-        let messages = self.messages(scene, DEFAULT_MESSAGES).await?;
-        let characters = self.scenes.characters().await?;
+    async fn load_state(&self, scene: &str) -> Result<Value, ResourceError> {
+        let messages = self.load_messages(scene, DEFAULT_MESSAGES).await?;
+        let characters = self.scenes.list_characters().await?;
         let latest_message = messages.last();
         Ok(json!({
             "scene_id": scene,
@@ -55,8 +55,12 @@ impl TableResources {
         }))
     }
 
-    async fn messages(&self, scene: &str, limit: u32) -> Result<Vec<StoredMessage>, ResourceError> {
-        let messages = self.scenes.last_messages(scene, limit).await?;
+    async fn load_messages(
+        &self,
+        scene: &str,
+        limit: u32,
+    ) -> Result<Vec<StoredMessage>, ResourceError> {
+        let messages = self.scenes.load_last_messages(scene, limit).await?;
         if messages.is_empty() {
             return Err(ResourceError::not_found());
         }
@@ -103,7 +107,7 @@ impl ResourceProvider for TableResources {
     }
 
     fn owns(&self, uri: &str) -> bool {
-        let (uri, _) = without_query(uri);
+        let (uri, _) = split_query(uri);
         uri == COUNTERS_URI || parse_transcript_uri(uri).is_some() || parse_scene_uri(uri).is_some()
     }
 
@@ -114,7 +118,7 @@ impl ResourceProvider for TableResources {
                 .describe("The counters of the tabletop pack")
                 .with_json_type(),
         ];
-        for (scene, latest_message) in self.scenes.latest_scenes(MAX_SCENES).await? {
+        for (scene, latest_message) in self.scenes.list_latest_scenes(MAX_SCENES).await? {
             let transcript =
                 Resource::new(transcript_uri(&scene), format!("transcript of {scene}"));
             resources.push(
@@ -133,15 +137,15 @@ impl ResourceProvider for TableResources {
         uri: &str,
         _reader: ResourceReader<'_>,
     ) -> Result<ResourceContents, ResourceError> {
-        let (path, query) = without_query(uri);
+        let (path, query) = split_query(uri);
         let value = if path == COUNTERS_URI {
             self.counters(&find_parameter(query, "prefix").unwrap_or_default())
         } else if let Some(scene) = parse_transcript_uri(path) {
             let limit = find_parameter(query, "limit").and_then(|limit| limit.parse().ok());
             let message_limit = limit.unwrap_or(DEFAULT_MESSAGES).clamp(1, MAX_MESSAGES);
-            self.transcript(&scene, message_limit).await?
+            self.load_transcript(&scene, message_limit).await?
         } else if let Some(scene) = parse_scene_uri(path) {
-            self.state(&scene).await?
+            self.load_state(&scene).await?
         } else {
             return Err(ResourceError::not_found());
         };

@@ -142,7 +142,7 @@ impl Scenes {
     }
 
     /// Returns the last messages of a scene, oldest first; empty if the scene does not exist.
-    pub(crate) async fn last_messages(
+    pub(crate) async fn load_last_messages(
         &self,
         scene: &str,
         limit: u32,
@@ -155,7 +155,7 @@ impl Scenes {
     }
 
     /// Returns the most recently active scenes with their latest messages.
-    pub(crate) async fn latest_scenes(
+    pub(crate) async fn list_latest_scenes(
         &self,
         limit: u32,
     ) -> Result<Vec<(String, StoredMessage)>, StoreError> {
@@ -170,7 +170,7 @@ impl Scenes {
 
     /// Returns the scenes whose names follow `after_name`, ordered by name, each with the latest
     /// entry of its transcript, which may be unreadable.
-    pub(crate) async fn scenes_by_name(
+    pub(crate) async fn list_scenes_by_name(
         &self,
         after_name: Option<&str>,
         limit: u32,
@@ -199,14 +199,16 @@ impl Scenes {
     }
 
     /// Returns the names of the characters, in the order of the store.
-    pub(crate) async fn characters(&self) -> Result<Vec<String>, StoreError> {
-        let characters = self.characters_by_name(None, crate::MAX_CHARACTERS).await?;
+    pub(crate) async fn list_characters(&self) -> Result<Vec<String>, StoreError> {
+        let characters = self
+            .list_characters_by_name(None, crate::MAX_CHARACTERS)
+            .await?;
         Ok(characters.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Returns the characters whose names follow `after_name`, ordered by name, each with its
     /// document.
-    pub(crate) async fn characters_by_name(
+    pub(crate) async fn list_characters_by_name(
         &self,
         after_name: Option<&str>,
         limit: u32,
@@ -278,12 +280,12 @@ impl Scenes {
         let mut after_name = None;
         loop {
             let page_result = self
-                .scenes_by_name(after_name.as_deref(), PageRequest::MAX_LIMIT)
+                .list_scenes_by_name(after_name.as_deref(), PageRequest::MAX_LIMIT)
                 .await;
             let scenes = match page_result {
                 Ok(scenes) => scenes,
                 Err(error) => {
-                    tracing::warn!(%error, "Cannot notify a subscriber of a changed character");
+                    tracing::warn!(%error, "Cannot notify subscribers of a changed character");
                     return;
                 }
             };
@@ -333,8 +335,8 @@ fn encode_message(message: &SceneMessage) -> Result<String, StoreError> {
 
 fn decode_entry(entry: &LogEntry) -> Result<StoredMessage, StoreError> {
     let scene_message = serde_json::from_str(&entry.json).map_err(|error| {
-        StoreError::corrupt("a message of a transcript in the store is unreadable")
-            .with_source(error)
+        let message = format!("message {} of a transcript is unreadable", entry.number);
+        StoreError::corrupt(message).with_source(error)
     })?;
     Ok(StoredMessage {
         message_id: entry.number.to_string(),

@@ -49,8 +49,8 @@ impl StoredItems for StoredScenes {
     }
 
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
-        let scenes = self.scenes.scenes_by_name(after, limit).await?.into_iter();
-        let items = scenes.map(|(scene, latest)| {
+        let scenes = self.scenes.list_scenes_by_name(after, limit).await?;
+        let items = scenes.into_iter().map(|(scene, latest)| {
             StoredItem::new(scene)
                 .with_fact("messages", latest.number)
                 .with_fact("last_message_at", format_timestamp(latest.added_at))
@@ -83,8 +83,8 @@ impl StoredItems for StoredCharacters {
     }
 
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
-        let characters = self.0.characters_by_name(after, limit).await?.into_iter();
-        let items = characters.map(|(name, json)| {
+        let characters = self.0.list_characters_by_name(after, limit).await?;
+        let items = characters.into_iter().map(|(name, json)| {
             // A character whose document is unreadable is still listed, so that a client
             // can remove the character.
             let mut character: Value = serde_json::from_str(&json).unwrap_or_default();

@@ -39,7 +39,7 @@ pub(crate) enum LogLevel {
     Warning,
 }
 
-/// The context of a log line or event.
+/// The scene and the call that a log line or an event belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogContext<'a> {
     pub(crate) scene: &'a str,

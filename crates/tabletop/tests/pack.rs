@@ -76,7 +76,8 @@ async fn d8_compute_check_throws_once_or_twice_and_equal_seeds_throw_equally() {
     assert_eq!(throw(json!({})).await["success"], Value::Null);
     let unknown = json!({"check": {"ability": "LCK", "score": 10}});
     let failed = table.call("compute_check", unknown).await;
-    assert_eq!(failed.error.as_deref(), Some("unknown ability"));
+    let message = "'ability' must be STR, DEX, CON, INT, WIS or CHA";
+    assert_eq!(failed.error.as_deref(), Some(message));
     assert_eq!(failed.error_code, Some(ErrorCode::InvalidInput));
 }
 
@@ -241,7 +242,10 @@ async fn d9_a_model_that_fails_is_a_failure_of_its_kind() {
     let silent_table = Table::new(Some(Arc::clone(&silent)), options).await;
     let failed = silent_table.call("orchestrate_action", action("go")).await;
     let message = failed.error.as_deref();
-    assert_eq!(message, Some("The language model timed out"));
+    assert_eq!(
+        message,
+        Some("The language model did not respond within 0.02s")
+    );
     assert_eq!(failed.error_code, Some(ErrorCode::Timeout));
 }
 

@@ -10,8 +10,8 @@ pub enum FaultCode {
     Folder,
     /// A file cannot be read.
     Unreadable,
-    /// A file is writable by an untrusted user, or is not a regular file, but for example a
-    /// symbolic link or a directory.
+    /// A file is writable by an untrusted user, or is not a regular file (for example, a symbolic
+    /// link or a directory).
     UnsafeFile,
     /// The component's file or its manifest is larger than the maximum size.
     TooLarge,

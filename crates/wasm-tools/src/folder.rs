@@ -40,7 +40,8 @@ pub struct WasmFileError {
     pub previous_version_offered: bool,
 }
 
-/// Lists the files of a folder. [`run`](Self::run) blocks, and may be called on another thread.
+/// Lists the files of a folder. [`run`](Self::run) blocks, so it can be called on a thread for
+/// blocking work.
 #[derive(Debug)]
 pub struct FolderSearch(Option<PathBuf>);
 
@@ -104,9 +105,9 @@ impl WasmFolder {
         })
     }
 
-    /// Replaces the settings, and returns whether the new settings differ. Withdrawn permissions
-    /// disappear at once, with the tools that request the permissions; newly granted permissions
-    /// take effect with the next [`refresh`](Self::refresh).
+    /// Replaces the settings, and returns whether the new settings differ. Tools that request a
+    /// withdrawn permission are removed at once; newly granted permissions take effect with the
+    /// next [`refresh`](Self::refresh).
     pub fn reconfigure(&mut self, settings: WasmToolsSettings) -> bool {
         if settings == self.settings {
             return false;
@@ -258,7 +259,7 @@ impl WasmFolder {
     /// Marks a file as invalid, because loading it ended without a result.
     pub fn mark_failed(&mut self, name: &str) {
         if let Some(file_state) = self.files.get_mut(name) {
-            let message = "compiling the component failed unexpectedly";
+            let message = "loading the component failed unexpectedly: the log has the reason";
             file_state.fault = Some(WasmToolError::new(FaultCode::InvalidComponent, message));
         }
     }
@@ -349,8 +350,8 @@ impl PendingFile {
         }
     }
 
-    /// Returns the compiled component and the manifest. Compiles only a component that is not compiled
-    /// yet.
+    /// Returns the compiled component and the manifest. Compiles only a component that is not
+    /// compiled yet.
     fn load_component(&self) -> Result<(Arc<CompiledComponent>, Manifest), WasmToolError> {
         ToolName::new(&self.name)
             .map_err(|error| WasmToolError::new(FaultCode::BadName, error.to_string()))?;

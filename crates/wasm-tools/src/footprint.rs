@@ -5,7 +5,7 @@ use crate::{FaultCode, WasmToolError};
 /// Maximum size of one instance of a module without its memories and tables, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024;
 
-/// Assumed size of each global, import and function in an instance, in bytes.
+// Assumed size of one global, import and function in an instance, in bytes.
 const GLOBAL_BYTES: u64 = 16;
 const IMPORT_BYTES: u64 = 32;
 const FUNCTION_BYTES: u64 = 32;

@@ -13,7 +13,7 @@ pub(crate) struct MemoryLimit {
     max_bytes: usize,
     used_bytes: usize,
     /// Whether an allocation was rejected because the total size would have exceeded the limit.
-    pub(crate) has_rejected: bool,
+    pub(crate) has_rejected_growth: bool,
 }
 
 impl MemoryLimit {
@@ -21,7 +21,7 @@ impl MemoryLimit {
         Self {
             max_bytes,
             used_bytes: 0,
-            has_rejected: false,
+            has_rejected_growth: false,
         }
     }
 
@@ -31,14 +31,15 @@ impl MemoryLimit {
         self.used_bytes
     }
 
-    /// Returns whether a memory or table may grow from `current` to `desired` bytes. Growth beyond
-    /// `max_bytes`, the maximum of the memory or table itself, fails in any case.
-    fn check_growth(&mut self, current: usize, desired: usize, max_bytes: Option<usize>) -> bool {
+    /// Returns whether the limit lets a memory or table grow from `current` to `desired` bytes, and
+    /// if so, counts the growth. Growth beyond `max_bytes`, the maximum of the memory or table
+    /// itself, is not counted, because it fails in any case.
+    fn try_grow(&mut self, current: usize, desired: usize, max_bytes: Option<usize>) -> bool {
         let used_bytes = self
             .used_bytes
             .saturating_add(desired.saturating_sub(current));
         if used_bytes > self.max_bytes {
-            self.has_rejected = true;
+            self.has_rejected_growth = true;
             return false;
         }
         if max_bytes.is_none_or(|max_bytes| desired <= max_bytes) {
@@ -55,7 +56,7 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(self.check_growth(current, desired, maximum))
+        Ok(self.try_grow(current, desired, maximum))
     }
 
     fn table_growing(
@@ -65,7 +66,7 @@ impl ResourceLimiter for MemoryLimit {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let to_bytes = |entries: usize| entries.saturating_mul(TABLE_ENTRY_BYTES);
-        Ok(self.check_growth(to_bytes(current), to_bytes(desired), maximum.map(to_bytes)))
+        Ok(self.try_grow(to_bytes(current), to_bytes(desired), maximum.map(to_bytes)))
     }
 
     fn instances(&self) -> usize {

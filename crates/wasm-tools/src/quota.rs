@@ -20,7 +20,7 @@ pub(crate) fn is_larger(
     let mut total_bytes: u64 = 0;
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        let Some(entries) = ignore_missing(folder.read_dir())? else {
+        let Some(entries) = ignore_inaccessible(folder.read_dir())? else {
             continue;
         };
         for entry in entries {
@@ -29,7 +29,7 @@ pub(crate) fn is_larger(
             }
             let entry = entry?;
             // For a symbolic link, the entry has the metadata of the link, not of its target.
-            let Some(metadata) = ignore_missing(entry.metadata())? else {
+            let Some(metadata) = ignore_inaccessible(entry.metadata())? else {
                 continue;
             };
             total_bytes = total_bytes.saturating_add(rounded_size(&metadata));
@@ -46,7 +46,7 @@ pub(crate) fn is_larger(
 
 /// Converts two errors to `None`: the error for an entry that was removed meanwhile, and the error
 /// for an entry that this process, and thus every tool, cannot access.
-fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn ignore_inaccessible<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) => match error.kind() {

@@ -55,7 +55,7 @@ pub(crate) enum RunFault {
     FolderFull { guest_path: String, max_bytes: u64 },
     #[error("failed: {0}")]
     Trap(String),
-    #[error("failed unexpectedly")]
+    #[error("ended without a result: its thread panicked or was cancelled")]
     NoResult,
 }
 
@@ -186,8 +186,7 @@ where
     });
     store.set_epoch_deadline(1);
     let result = async {
-        // Checks whether the run was stopped before the epoch deadline was set, because an earlier
-        // stop does not interrupt the run.
+        // Checks the token, because a stop before `set_epoch_deadline` does not interrupt the run.
         if token.is_cancelled() {
             return Err(Trap::Interrupt.into());
         }
@@ -220,7 +219,7 @@ fn classify_fault(error: &wasmtime::Error, host: &HostState, limits: &Limits) ->
     }
     // A component whose allocation was rejected may fail in any way, so the error names the memory
     // limit.
-    if host.memory_limit.has_rejected {
+    if host.memory_limit.has_rejected_growth {
         return RunFault::MemoryLimit(limits.max_memory_bytes);
     }
     if error.is::<Utf8Error>() {

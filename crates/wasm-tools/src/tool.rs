@@ -21,7 +21,7 @@ use crate::sandbox::Sandbox;
 use crate::settings::{Grant, Limits, WasmToolsSettings};
 use crate::{FaultCode, WasmToolError};
 
-/// The default category of a tool.
+/// The category of a tool whose component declares none.
 const DEFAULT_CATEGORY: &str = "sandboxed";
 
 /// Maximum size of each text in a definition, in bytes. Limited, because every list of tools
@@ -257,7 +257,7 @@ fn convert_failure(name: &str, wit_failure: &wit::Failure) -> ToolFailure {
         wit::ErrorCode::InternalError => ErrorCode::InternalError,
     };
     let message = match wit_failure.message.trim() {
-        "" => format!("Tool '{name}' failed"),
+        "" => format!("Tool '{name}' failed without an error message"),
         message => bounded_text::truncate(message, MAX_FAILURE_BYTES),
     };
     let failure = ToolFailure::new(code, message);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApprovalEntry {
-    /// The approval's id: a UUID, version 7.
+    /// The approval's ID: a UUID of version 7.
     pub id: String,
     /// The status of the approval: `pending`, `approved`, `denied`, `used` (the approved call has
     /// run) or `expired`.
@@ -19,8 +19,8 @@ pub struct ApprovalEntry {
     /// The user on whose behalf the call runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Whether the principal may act on behalf of the user. If not, the principal merely claims the
-    /// user.
+    /// Whether the principal may act on behalf of the user. If false, `user` is an unverified claim
+    /// of the principal.
     #[serde(default)]
     pub user_is_verified: bool,
     /// The authenticated principal that makes the call: a token or a user of the sidecar's host.
@@ -104,9 +104,9 @@ pub struct DecisionRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: Option<String>,
-    /// The arguments with which an approved call runs instead of its own. These are the arguments
-    /// of the approval with the approver's changes. A redacted value that is left unchanged keeps
-    /// the call's own value; a redacted member cannot get another value.
+    /// The changed arguments with which an approved call runs: all arguments of the approval, with
+    /// the approver's changes. Repeat a redacted value as shown to keep the original value; a
+    /// redacted member cannot get another value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
 }

@@ -67,8 +67,8 @@ pub struct BatchResponse {
     pub total: usize,
 }
 
-/// The result of one call of a batch, which is the response that a single call would get, with the
-/// call's ID.
+/// The result of one call of a batch: the call's ID, and the response that the call would get
+/// outside a batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BatchResult {

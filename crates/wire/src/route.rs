@@ -184,7 +184,8 @@ routes! {
     LIST_SERVER_RESOURCES: GET "/api/v1/servers/{id}/resources" => ResourceList,
     READ_SERVER_RESOURCE: GET "/api/v1/servers/{id}/resources/read" => ResourceResponse,
     TEST_SERVER: POST "/api/v1/servers/{id}/test" => ServerTrial,
-    /// Encrypts each stored secret with a new key, which is in a file next to the vault's key file.
+    /// Encrypts each stored secret with the new key, which is in the file that has the name of the
+    /// vault's key file plus `.new`.
     ROTATE_VAULT: POST "/api/v1/vault/rotate" => (),
 
     HEALTH: GET "/healthz" => Health,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerEntry {
-    /// The server's id: a UUID that never changes.
+    /// The server's ID: a UUID that never changes.
     pub id: String,
     /// The server's name, unique among all servers. The call log names the server by this name.
     pub name: String,
@@ -170,7 +170,7 @@ pub struct ServerTrial {
     /// The error message if the server is not reachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The server's own name and version.
+    /// The name and version that the server reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The names of the tools on the server.

@@ -86,8 +86,7 @@ pub struct Status {
 pub struct CallCounts {
     /// The number of calls in flight.
     pub in_flight: u64,
-    /// The number of calls in flight that hold one of the slots, whose number
-    /// `executor.max_concurrent_total` sets.
+    /// The number of calls in flight that hold one of the `executor.max_concurrent_total` slots.
     #[serde(default)]
     pub running: u64,
     /// The number of calls in flight that wait for a slot.

@@ -19,14 +19,14 @@ pub struct ToolCallEntry {
     /// The user on whose behalf the tool was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Whether the principal may act on behalf of the user. If not, the principal merely claims the
-    /// user.
+    /// Whether the principal may act on behalf of the user. If false, `user` is an unverified claim
+    /// of the principal.
     #[serde(default)]
     pub user_is_verified: bool,
     /// The authenticated principal that made the call: a token or a user of the sidecar's host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// The interface through which the call arrived.
+    /// The interface through which the call arrived, such as `rest`, `mcp` or `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The arguments, with the redactions of the call log.
@@ -123,7 +123,7 @@ pub struct ToolUsage {
     pub succeeded: u64,
     /// Number of failed calls.
     pub failed: u64,
-    /// Successful calls divided by successful and failed calls, 0 to 1.
+    /// The share of successful calls among the successful and failed calls, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_rate: Option<f64>,
     /// Median duration, in milliseconds.

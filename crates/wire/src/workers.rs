@@ -14,7 +14,7 @@ pub struct WorkerList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerEntry {
-    /// The worker's number, unique until the sidecar restarts.
+    /// The worker's ID, unique until the sidecar restarts.
     pub id: u64,
     /// The worker's name, chosen by the worker.
     pub name: String,

@@ -3,7 +3,8 @@
 /*
  * This file contains no closures, so that `config:cache` can cache it. Settings that need code
  * (the current user, a user's own token, the tenant) belong in a service provider; see
- * docs/how-to/laravel.md. Unknown keys, and null where a comment gives null no meaning, are errors.
+ * docs/how-to/laravel.md. Unknown keys are errors. Null is an error unless the comment of the
+ * setting says what null means.
  */
 
 return [

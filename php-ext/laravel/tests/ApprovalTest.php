@@ -140,7 +140,7 @@ final class ApprovalTest extends TestCase
         self::assertSame(['approval_required', 'approval_required'], [$first->errorCode, $delete('alice', 'b')->errorCode]);
         $refused = $delete('alice', 'c');
         self::assertSame('rate_limited', $refused->errorCode);
-        self::assertSame('2 calls of the same user already wait for approval: approve or deny one of them first', $refused->error);
+        self::assertSame('2 calls of this user already wait for approval: approve or deny one of them first', $refused->error);
         self::assertArrayNotHasKey('approval_id', $refused->metadata);
         self::assertSame('approval_required', $delete('alice', 'a')->errorCode, 'it waits already');
         self::assertSame('approval_required', $delete(null, 'a')->errorCode);

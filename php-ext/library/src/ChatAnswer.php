@@ -15,7 +15,7 @@ final class ChatAnswer
     /**
      * @param ?string     $text         the text of the answer
      * @param 'answered'|'awaiting_approval'|'failed'|'interrupted' $status `answered`; `awaiting_approval`: calls wait for approval; `failed`
-     *                                  or `interrupted`: nothing is lost, {@see ToolAwareChat::send()} resumes the chat
+     *                                  or `interrupted`: {@see ToolAwareChat::send()} can resume the chat
      * @param string      $state        resumes the chat: the chat ID for a chat in the sidecar, otherwise
      *                                  JSON that users must not be able to change
      * @param string      $model        the model's name

@@ -95,9 +95,11 @@ final class ChatStream implements \Iterator
 
     /**
      * Returns the state from which a later request can resume the chat at the current point, for
-     * callers that stop reading the stream early. Calls that have started do not start again. If
-     * the chat runs in this process, `getState()` ends the run; a tool of the chat cannot call
-     * `getState()`.
+     * callers that stop reading the stream early. Calls that have started do not start again.
+     * Returns null if the sidecar has not sent the ID of the chat yet.
+     *
+     * If the chat runs in this process, `getState()` ends the run, and a tool of the chat cannot
+     * call `getState()`.
      */
     public function getState(): ?string
     {

@@ -176,8 +176,8 @@ class Sidecar
      * Approves one run of a call that waits for approval. The sidecar records the user of this process as the
      * approver.
      *
-     * @param ?array<string, mixed> $arguments the arguments with which the call runs instead of its own. A redacted value
-     *                                         that is copied unchanged from the approval means the call's own value
+     * @param ?array<string, mixed> $arguments the arguments that replace the call's original arguments. A redacted value
+     *                                         that is copied unchanged from the approval means the original value
      *
      * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the updated approval
      *

@@ -14,9 +14,9 @@ use Pillion\Fallback\Json;
 use Pillion\Fallback\SidecarApi;
 
 /**
- * A language model that calls tools until it has a final answer. The tool loop runs in the sidecar or, with the
- * extension, in this process with the tools of a `ToolExecutor`. If the executor's class extends `ToolExecutor`, the
- * loop runs calls with its `executeParallel()` method.
+ * A language model that calls tools until it has a final answer. The tool loop runs in the sidecar
+ * or, with the extension, in this process with the tools of a `ToolExecutor`. If the executor is an
+ * instance of a subclass, the loop runs calls with the subclass's `executeParallel()`.
  */
 class ToolAwareChat
 {

@@ -21,17 +21,20 @@ class ToolExecutor
     private readonly SidecarExecutor $executor;
 
     /**
-     * A call needs approval if its tool definition sets `requiresConfirmation`, or if the
-     * applicable policy requires approval: the policy of the tool, otherwise the policy of its MCP
-     * server, otherwise the default policy. The callable `approve` approves or denies the call; if
-     * it returns null, the call stays undecided. An undecided call ends with `approval_required`,
-     * with `approval_id` and `arguments` in the metadata; the call runs when its context contains
-     * the ID in `approved`. An empty map in `arguments` is a `stdClass`, so that the arguments stay
-     * identical when the application sends them again.
+     * A call needs approval if its tool definition sets `requiresConfirmation`, or if the approval
+     * policy requires it. The policy of the tool takes precedence over the policy of the tool's MCP
+     * server, which takes precedence over the default policy.
      *
-     * The callable `before` is the last check before a call runs. If it returns null, the call
-     * runs; if it returns a result, the call does not run and has this result. The context of
-     * `approve` and `before` has `approval_id` if the call needs approval.
+     * The callable `approve` approves or denies a call that needs approval. Without a decision, the
+     * call ends with the error code `approval_required`, and with `approval_id` and `arguments` in
+     * the metadata. To run the call, send it again with the approval ID in `approved` of the
+     * context. An empty map in `arguments` is a `stdClass`, so that the arguments stay identical
+     * when the application sends them again.
+     *
+     * The callable `before` is the last check before a call runs. If `before` returns a result, the
+     * call does not run and has this result. If `before` returns null, the call runs.
+     *
+     * The context that `approve` and `before` receive has `approval_id` if the call needs approval.
      *
      * @param array{timeout?: int|float, tool_timeouts?: array<string, int|float>, max_concurrent?: int, max_concurrent_local?: int, max_concurrent_total?: int, server_concurrency?: array<string, int>, tool_concurrency?: array<string, int>, queue_timeout?: int|float, max_output_bytes?: int, enable_caching?: bool, rate_limits?: array{default?: array{per_minute?: int, per_hour?: int, per_day?: int}, tools?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>, servers?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>}, approvals?: array{default?: 'auto'|'always-ask'|'trusted-only', trusted_tools?: list<string>, tools?: array<string, 'auto'|'always-ask'|'trusted-only'>, servers?: array<string, 'auto'|'always-ask'|'trusted-only'>}, approve?: ?callable(ToolCall, ToolDefinition, array<string, mixed>): (bool|array<string, mixed>|null), before?: ?callable(ToolCall, ToolDefinition, array<string, mixed>): ?ToolResult} $options
      *        times in seconds

@@ -9,7 +9,7 @@ namespace Pillion;
  */
 interface ToolInterface
 {
-    /** Returns the tool's name: `^[a-zA-Z_][a-zA-Z0-9_-]*$`. */
+    /** Returns the tool's name, which must match `^[a-zA-Z_][a-zA-Z0-9_-]*$`. */
     public function getName(): string;
 
     /** Returns the definition, whose name must equal {@see getName()}. */

@@ -36,12 +36,15 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * Returns the text for the model: the result of a successful call, or `Error: ` and the error
-     * message of a failed call. For an MCP result with only text blocks, returns the text, with one
-     * line for each block; for an MCP result without blocks, the JSON of its structured content.
-     * Any other result is returned as JSON, or unchanged if it is a string. Images, recordings and
-     * files become markers such as `[image image/png, 8 bytes]`. If an approver changed the
-     * arguments of the call, a note with the arguments follows.
+     * Returns the text for the model.
+     *
+     *  - A failed call: `Error: ` and the error message.
+     *  - An MCP result with content blocks: the text of the blocks, one line for each block.
+     *  - An MCP result without content blocks: the JSON of the structured content.
+     *  - Any other result: the result itself if it is a string, otherwise its JSON.
+     *
+     * Images, recordings and files become markers such as `[image image/png, 8 bytes]`. If an
+     * approver changed the arguments of the call, a note with the arguments follows.
      *
      * @throws Exception\InvalidInputException when the result cannot be converted to JSON
      */

@@ -58,9 +58,12 @@ final class Worker
     }
 
     /**
-     * Offers one or more tools: all tools of a registry except the built-in tools, which the sidecar already
-     * has; everything with the attribute {@see AsTool} in a class or an object; otherwise a single tool,
-     * defined by the signature of a callable.
+     * Offers one or more tools:
+     *
+     *  - all tools of a registry, except the built-in tools, which the sidecar already has
+     *  - all code with the attribute {@see AsTool} in a class or an object
+     *  - a single tool: a tool object, a definition with `$handler`, or a callable whose signature
+     *    defines the tool
      *
      * @param ToolRegistry|ToolInterface|ToolDefinition|callable|object|array{object|string, string}|string $tool
      * @param ?callable $handler `fn(array $arguments, string $callId): mixed`, required for a definition
@@ -165,8 +168,9 @@ final class Worker
                 try {
                     $this->serve($offer, $limits, $signals);
                 } catch (ConnectionLostException $exception) {
-                    // The pause doubles after each attempt, in case the sidecar repeatedly closes
-                    // new connections immediately.
+                    // The pause doubles after each attempt, and starts again at the minimum after a
+                    // connection that was stable. A sidecar that closes each new connection
+                    // immediately therefore gets few attempts.
                     $wasStable = Deadline::now() - $startedAt > self::MAX_RECONNECT_INTERVAL;
                     $pauseSeconds = $wasStable ? self::MIN_RECONNECT_INTERVAL : $pauseSeconds;
                     $this->log('warning', $exception->getMessage() . "; reconnecting in $pauseSeconds s");

@@ -34,8 +34,8 @@ pub(super) struct QueuedEvent {
 
 impl QueuedEvent {
     /// Returns the size, in bytes, that counts against the size limit for unread events: the
-    /// length of the event's text, plus a fixed overhead. Only text fragments are unlimited in
-    /// number; the chat's other limits bound all other data.
+    /// length of the event's text, plus a fixed overhead. Other data of events does not count,
+    /// because the limits of the chat bound it. The number of text fragments has no limit.
     pub(super) fn size_bytes(&self) -> usize {
         EVENT_OVERHEAD_BYTES + self.data["text"].as_str().map_or(0, str::len)
     }

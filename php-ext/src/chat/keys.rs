@@ -49,7 +49,7 @@ impl KeySource for PhpKeySource {
 pub(super) fn call_key_callable(callable: &Zval) -> PhpOutcome<SecretString> {
     if callable.is_null() {
         return Ok(Err(ToolFailure::internal(
-            "the option 'api_key' has no callable",
+            "the option 'api_key' must be a callable that returns the key",
         )));
     }
     exception::catch_exception(call_callable(callable, []).map(|key| match key.str() {

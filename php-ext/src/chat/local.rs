@@ -121,7 +121,7 @@ impl LocalChat {
     fn finish(&self, outcome: ChatOutcome) -> Result<FinishedChat> {
         let state = serialize_state(&outcome.state)?;
         let response = serde_json::to_value(outcome.into_response(&self.model))
-            .map_err(|error| Failure::error(error.to_string()))?;
+            .map_err(|error| Failure::error(format!("The answer cannot be encoded: {error}")))?;
         Ok(FinishedChat { response, state })
     }
 
@@ -161,5 +161,7 @@ impl LocalChat {
 }
 
 fn serialize_state(state: &ChatState) -> Result<String> {
-    serde_json::to_string(state).map_err(|error| Failure::error(error.to_string()))
+    serde_json::to_string(state).map_err(|error| {
+        Failure::error(format!("The state of the chat cannot be encoded: {error}"))
+    })
 }

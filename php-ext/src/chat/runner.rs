@@ -100,7 +100,7 @@ impl CallBatch {
 /// A call, the IDs of the call's approvals, and the channel for the call's result.
 type QueuedToolCall = (ToolCall, HashSet<String>, oneshot::Sender<ToolResult>);
 
-/// Runs the calls with `executeParallel()` of an executor class that the application has extended.
+/// Runs the calls with the `executeParallel()` method of the application's `ToolExecutor` subclass.
 pub(super) struct ExtendedRunner {
     pub(super) executor: Executor,
     /// Concurrent calls that wait to be passed to PHP in one batch.
@@ -126,8 +126,7 @@ impl ExtendedRunner {
         let results = match response.await {
             Ok(Ok(results)) => order_results(&calls, results),
             Ok(Err(failure)) => fail_all(&calls, &failure),
-            // The PHP thread dropped the batch without running the calls. No task waits for their
-            // results.
+            // The PHP thread dropped the batch without running the calls, so there are no results.
             Err(_) => return,
         };
         for (sender, result) in senders.into_iter().zip(results) {

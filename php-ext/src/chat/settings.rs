@@ -17,7 +17,7 @@ use super::keys::PhpKeySource;
 use crate::duration::parse_seconds;
 use crate::exception;
 use crate::json::to_value_as;
-use crate::mcp::without_value;
+use crate::mcp::redact_message;
 use crate::runtime;
 use crate::zend::{Failure, Result, is_callable, member, type_name, without_entry};
 
@@ -237,8 +237,8 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel> {
     config.headers = parse_headers(fields.headers.unwrap_or_default())?;
     config.reasoning = fields.reasoning;
     config.max_retries = fields.max_retries.unwrap_or(config.max_retries);
-    // Single requests to the model have effectively no timeout, because the timeout of the chat's
-    // run limits them.
+    // A single request to the model has effectively no timeout, because the timeout of the chat's
+    // run also ends the request.
     config.timeout = Duration::from_secs(u64::from(u32::MAX));
     let identity = connection_identity(&config, &key);
     Ok(ParsedModel {
@@ -323,7 +323,7 @@ fn deserialize_settings<T: DeserializeOwned>(kind: &str, value: Value) -> Result
     }
     serde_path_to_error::deserialize(fields).map_err(|error| {
         let path = error.path().to_string();
-        let reason = without_value(path.starts_with("headers"), &error.inner().to_string())
+        let reason = redact_message(path.starts_with("headers"), &error.inner().to_string())
             .replace("expected f64", "expected a number");
         exception::invalid_input(format!("Invalid {kind} '{path}': {reason}"))
     })

@@ -125,8 +125,7 @@ fn get_socket_path(call: &mut MethodCall<'_>) -> Outcome {
     Ok(new_string(sidecar.path.as_os_str().as_encoded_bytes()))
 }
 
-/// Returns whether a sidecar responds. Returns false instead of throwing an exception if no sidecar
-/// responds.
+/// Returns whether a sidecar responds. Throws no exception if the request fails.
 fn is_available(call: &mut MethodCall<'_>) -> Outcome {
     match send_request(call, |client| client.request(route::HEALTH, []).send()) {
         Ok(_) => Ok(new_bool(true)),
@@ -265,10 +264,11 @@ fn read_edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>> {
     }
 }
 
-/// Returns one entry for each call in a response: the exact arguments if the call needs approval
-/// (because the approver needs to see the arguments that the tool would receive), otherwise `None`.
-/// Returns an empty list if no call needs approval. In this usual case, the response is not parsed
-/// a second time.
+/// Returns the exact arguments of each call in a response that needs approval, because the approver
+/// needs to see the arguments that the tool would receive. The entry of any other call is `None`.
+///
+/// Returns an empty list if no call needs approval, so that the usual response is not parsed a
+/// second time.
 fn decode_approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>> {
     let code = ErrorCode::ApprovalRequired.as_str().as_bytes();
     if !body.windows(code.len()).any(|part| part == code) {

@@ -86,12 +86,15 @@ fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let (tool_loop, hidden_values) = match (is_executor(tools), model_argument) {
         (true, Some(None)) => {
-            let parsed = call.value(1).map_or(Err(Failure::Pending), read_model)?;
+            let parsed_model = call.value(1).map_or(Err(Failure::Pending), read_model)?;
             let hidden_values = new_array([
-                (HIDDEN_KEY_CALLABLE, parsed.key_callable),
-                (HIDDEN_MODEL, parsed.model_without_credentials),
+                (HIDDEN_KEY_CALLABLE, parsed_model.key_callable),
+                (HIDDEN_MODEL, parsed_model.model_without_credentials),
             ]);
-            (ToolLoop::Local(Box::new(parsed.settings)), hidden_values)
+            (
+                ToolLoop::Local(Box::new(parsed_model.settings)),
+                hidden_values,
+            )
         }
         (true, _) => {
             return Err(exception::invalid_input(

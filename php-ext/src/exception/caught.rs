@@ -92,15 +92,18 @@ fn read_exception_code(exception: Object<'_>) -> Result<ErrorCode> {
 /// `work` may run PHP code. Returns the original failure; an exception thrown by `work` is dropped.
 /// Does not run `work` if the PHP request must end immediately.
 pub fn run_during_failure(failure: Failure, work: impl FnOnce(ErrorCode) -> Result<()>) -> Failure {
-    let pending = match &failure {
+    let pending_exception = match &failure {
         Failure::Bailout => return failure,
         Failure::Exception(_) => None,
         Failure::Pending => match take_exception() {
             None => return failure,
-            pending => pending,
+            exception => exception,
         },
     };
-    let code = match (&failure, pending.as_ref().and_then(Object::from_value)) {
+    let code = match (
+        &failure,
+        pending_exception.as_ref().and_then(Object::from_value),
+    ) {
         (Failure::Exception(exception), _) => Ok(read_code(exception)),
         (_, Some(exception)) => read_exception_code(exception),
         _ => Ok(ErrorCode::InternalError),
@@ -110,7 +113,7 @@ pub fn run_during_failure(failure: Failure, work: impl FnOnce(ErrorCode) -> Resu
     {
         return final_failure;
     }
-    if let Some(exception) = pending {
+    if let Some(exception) = pending_exception {
         rethrow(exception);
     }
     failure

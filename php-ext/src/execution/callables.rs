@@ -14,9 +14,12 @@ use crate::values::tool_result::{NAME as TOOL_RESULT, to_tool_result};
 use crate::values::{tool_call, tool_definition};
 use crate::zend::{Result, call_callable, type_name};
 
-/// Calls the `approve` callable. The call is approved if the callable returns true, approved with
-/// the returned arguments if the callable returns an array, denied if the callable returns false,
-/// and undecided if the callable returns null.
+/// Calls the `approve` callable, whose return value decides on the call:
+///
+/// - true approves the call.
+/// - An array approves the call with the arguments in the array.
+/// - false denies the call.
+/// - null leaves the call undecided.
 pub(super) fn call_approve(
     hooks: Option<Hooks<'_>>,
     request: &ApprovalRequest,
@@ -40,8 +43,8 @@ pub(super) fn call_approve(
 
 fn read_decision(returned_value: &Zval) -> Result<Option<Decision>> {
     if returned_value.is_array() {
-        // An empty array does not approve the call: PHP treats an empty array as false, and a list
-        // is not an object of changed arguments.
+        // An empty array and a list are invalid: an empty array counts as false in PHP conditions,
+        // and a list does not contain arguments by name.
         return Ok(match to_value(returned_value)? {
             Value::Object(arguments) => Some(Decision::Edited(arguments)),
             _ => None,
@@ -86,14 +89,17 @@ struct CallDetails<'a> {
     tool: &'a RegisteredTool,
     arguments: &'a JsonObject,
     context: &'a CallContext,
-    /// The ID of the approval for the call, whether or not the approval has been granted.
+    /// The ID of the call's approval, which may be pending or granted; `None` if the call needs no
+    /// approval.
     approval_id: Option<&'a str>,
 }
 
 /// Calls a callable of the executor's options: `fn (ToolCall, ToolDefinition, array $context)`.
-/// Returns `None` if no callable is set or if the callable returns null. The call fails without
-/// running if the callable throws an exception, or if `read_value` returns `None` for the returned
-/// value; the error message then contains `expected_type`.
+/// Returns `None` if no callable is set or if the callable returns null.
+///
+/// The call fails without running if the callable throws an exception or returns an invalid value.
+/// `read_value` returns `None` for an invalid value. `expected_type` describes the valid values in
+/// the error message.
 fn call_option<T>(
     hooks: Option<Hooks<'_>>,
     option: &str,

@@ -11,7 +11,8 @@ use crate::wait::{Job, JobSender};
 
 /// A job that the engine passes to the PHP thread.
 pub enum ExecutionJob {
-    /// Run a PHP tool. The number distinguishes the tool from a later tool with the same name.
+    /// Run a PHP tool. The `u64` is the registration number, which distinguishes the tool from a
+    /// later tool with the same name.
     RunTool(Job<ToolRun<u64>, Result<ToolOutput, ToolFailure>>),
     /// Call the `approve` callable to decide on a call.
     CallApprove(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),

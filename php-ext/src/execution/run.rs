@@ -11,9 +11,8 @@ use crate::zend::{Object, new_string, read_state};
 
 /// Runs one PHP tool.
 pub(super) fn run(registry_object: Object<'_>, run: &ToolRun<u64>) -> PhpOutcome<ToolOutput> {
-    // The tool's number is compared with the number of the tool that is registered now: the call
-    // may have been approved for the original tool, so a tool that has replaced the original tool
-    // must not run.
+    // A tool that has replaced the called tool has another registration number and must not run,
+    // because the call may have been approved only for the replaced tool.
     let is_same_tool =
         read_state::<Registry>(registry_object)?.php_tool_number(&run.name) == Some(run.tool);
     let tool_value = registry::find_tool(registry_object, &run.name)?;

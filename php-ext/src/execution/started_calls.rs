@@ -43,7 +43,10 @@ impl StartedCalls {
             .take()
             .into_iter()
             .try_for_each(|(call, started_at)| {
-                dispatch(hooks, &to_failed(call, started_at, ErrorCode::Cancelled))
+                dispatch(
+                    hooks,
+                    &to_failure_notification(call, started_at, ErrorCode::Cancelled),
+                )
             })
     }
 
@@ -55,14 +58,21 @@ impl StartedCalls {
             .into_iter()
             .fold(failure, |failure, (notification, started_at)| {
                 run_during_failure(failure, |code| {
-                    dispatch(hooks, &to_failed(notification, started_at, code))
+                    dispatch(
+                        hooks,
+                        &to_failure_notification(notification, started_at, code),
+                    )
                 })
             })
     }
 }
 
 /// Creates the notification that a started call has failed at the current time.
-fn to_failed(call: CallNotification, started_at: Instant, code: ErrorCode) -> CallNotification {
+fn to_failure_notification(
+    call: CallNotification,
+    started_at: Instant,
+    code: ErrorCode,
+) -> CallNotification {
     CallNotification {
         end: Some(CallEnd {
             error_code: Some(code),

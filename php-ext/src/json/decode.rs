@@ -10,8 +10,8 @@ use crate::zend::{
     run_guarded, should_stop,
 };
 
-/// The PHP value for `{}`, and for an object with the keys `0`, `1`, `2` and so on, which a PHP
-/// array cannot distinguish from a list.
+/// The type of the PHP value for a JSON object that would become a list as a PHP array: `{}`, or an
+/// object with the keys `0`, `1`, `2` and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyObject {
     /// The value is an array, as `json_decode($json, true)` returns. Used for values that PHP code

@@ -3,7 +3,7 @@ use pillion_mcp_client::{OAuthCredentials, PendingAuthorization, TokenKey};
 use serde_json::json;
 
 use super::hooks::{Hooks, TOKEN_STORE};
-use super::server::{Server, without_value};
+use super::server::{Server, redact_message};
 use super::store_key::store_key;
 use super::token_slot::TokenSlot;
 use crate::exception;
@@ -45,7 +45,7 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredOAuthToken
         *registrations = json!({});
     }
     let credentials: OAuthCredentials = serde_json::from_value(value)
-        .map_err(|error| invalid_entry(&without_value(true, &error.to_string())))?;
+        .map_err(|error| invalid_entry(&redact_message(true, &error.to_string())))?;
     let json = serde_json::to_string(&credentials).map_err(|error| invalid_entry(&error))?;
     Ok(Some(StoredOAuthTokens { credentials, json }))
 }

@@ -17,9 +17,12 @@ pub enum RequireApproval {
     Unset,
     /// One policy for all tools of the server.
     AllTools(ApprovalPolicy),
-    /// Lists of tool names, as in OpenAI's API. If there is a list `never`, all tools that no list
-    /// contains require approval. Without a list `never`, the option sets no policy for the tools
-    /// that no list contains. A tool in both lists requires approval.
+    /// The lists of tool names `always` and `never`, as in OpenAI's API.
+    ///
+    /// - A tool in `always` requires approval, even if `never` also contains the tool.
+    /// - A tool that only `never` contains requires no approval.
+    /// - A tool in neither list requires approval if the option has a list `never`. Otherwise, the
+    ///   option sets no policy for the tool.
     ByToolName(ToolNameFilters),
 }
 
@@ -64,9 +67,8 @@ impl RequireApproval {
         })
     }
 
-    /// Returns the policy for a PHP tool, given by the PHP tool's own name. A PHP tool that the
-    /// lists do not name requires approval, because it is unknown which tool of the server the PHP
-    /// code calls.
+    /// Returns the policy for the PHP tool with the name `tool`. A PHP tool that the lists do not
+    /// name requires approval, because it is unknown which tool of the server the PHP code calls.
     pub fn policy_for_php_tool(&self, tool: &str) -> Option<ApprovalPolicy> {
         let policy = self.policy_for(tool);
         match self {

@@ -1,10 +1,11 @@
 //! Routes the server's requests and notifications to the PHP thread that handles them.
 //!
-//! Each call has an entry in the router, with the channel to the PHP thread of the call. A request
-//! waits in the router's queue and not in the channel of a call, because it is possible that no
-//! thread waits for the call (as with a `ToolStream` that is not read), or that the call ends
-//! before PHP takes the request. The router only wakes a waiting thread, which then takes the
-//! request.
+//! Each call has an entry in the router, with the channel to the PHP thread of the call. The
+//! channel only wakes the thread, which then takes the request from the router's queue. The
+//! requests do not wait in the channel for two reasons:
+//!
+//! - No thread may be waiting for the call, for example if a `ToolStream` is not read.
+//! - The call may end before PHP takes the request.
 
 mod call_handle;
 mod inbox;
@@ -54,10 +55,12 @@ struct QueuedJob {
 }
 
 impl RouterState {
-    /// Returns the call whose thread handles a job of `call`: a call of the object that made
-    /// `call`, if a thread waits for such a call; otherwise the call whose wait began last. A
-    /// thread that waits for several calls, in nested callbacks, can only handle jobs of the
-    /// innermost call. Returns `None` if no thread waits.
+    /// Returns the call whose waiting thread handles a job of `call`. Returns `None` if no thread
+    /// waits.
+    ///
+    /// A call of the object that made `call` is preferred to the calls of other objects. Among
+    /// several calls, the call whose wait began last is returned: a thread that waits for several
+    /// calls, in nested callbacks, can handle only jobs of the innermost call.
     fn find_target(&self, call: Option<&Arc<CallEntry>>) -> Option<&Arc<CallEntry>> {
         let waiting_calls = || self.calls.iter().rev().filter(|entry| entry.has_waiter());
         let call_of_same_object = call
@@ -68,7 +71,7 @@ impl RouterState {
     /// Wakes the PHP threads for which a job is pending.
     fn wake_targets(&mut self) {
         if !self.calls.iter().any(|entry| entry.can_have_waiter()) {
-            // All jobs are dropped if no PHP thread waits or may wait later. The server then
+            // No PHP thread waits now or can wait later, so all jobs are dropped. The server
             // receives the error `NO_PHP_THREAD` for a dropped request.
             self.jobs.clear();
         }
@@ -115,10 +118,11 @@ impl MessageRouter {
         self.tools_change_count.load(Ordering::Acquire)
     }
 
-    /// Forwards a request of the server to PHP: to the object whose call the request belongs to. If
-    /// that call is unknown (as on a stream for all requests), or if that object does not wait,
-    /// forwards the request to the object whose wait began last. If a call is running but no object
-    /// waits, the request stays in the queue.
+    /// Forwards a request of the server to the PHP object whose call the request belongs to.
+    ///
+    /// The object whose wait began last gets the request instead if the call is unknown (as for
+    /// requests on a separate stream), or if the object of the call does not wait. If no object
+    /// waits but a call is running, the request stays in the queue.
     ///
     /// Must be called in the task that receives the request, because the current task identifies
     /// the call.

@@ -12,7 +12,7 @@ use crate::runtime::{LruCache, lock};
 use crate::settings;
 use crate::zend::{Failure, Result};
 
-pub use error_messages::without_value;
+pub use error_messages::redact_message;
 use error_messages::{invalid_option, unknown_option, with_php_option_names};
 
 /// An MCP server as PHP code configures it.
@@ -202,7 +202,7 @@ impl Server {
                 if message.starts_with(&format!("unknown field `{path}`")) {
                     return unknown_option(option, class);
                 }
-                let reason = without_value(SECRET_OPTIONS.contains(&option), &message);
+                let reason = redact_message(SECRET_OPTIONS.contains(&option), &message);
                 match path.strip_prefix("authentication") {
                     Some(rest) if class == (ClientClass::Client { has_oauth: true }) => {
                         invalid_option(&format!("oauth{rest}"), reason)

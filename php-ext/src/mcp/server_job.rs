@@ -16,7 +16,7 @@ pub enum ServerJob {
         call_index: usize,
         /// The progress that the server reports.
         progress: ProgressNotification,
-        /// The permit of the report, held until PHP has received the report.
+        /// Counts the report as pending until PHP has received the report.
         permit: ProgressPermit,
     },
     /// The user must grant an authorization.

@@ -48,7 +48,8 @@ impl<T> PerProcess<T> {
 #[derive(Debug)]
 pub struct ProcessBound<T> {
     value: ManuallyDrop<T>,
-    /// The number of the process that owns the value; `None` once the value was taken.
+    /// The result of `forks::process_number()` in the process that owns the value; `None` after the
+    /// value was taken.
     process_number: Option<u32>,
 }
 
@@ -75,7 +76,7 @@ impl<T> ProcessBound<T> {
     /// returns `None`.
     pub fn into_inner(mut self) -> Option<T> {
         let is_of_this_process = self.is_of_this_process();
-        // The owner is cleared, so that `drop` does not touch the value.
+        // The process number is cleared, so that `drop` does not touch the value.
         self.process_number = None;
         // SAFETY: the value is taken only once: `self` is consumed by this function, and `drop`
         // does not touch the value.

@@ -26,12 +26,13 @@ use tokio::time::timeout;
 use super::lock;
 use crate::zend::has_small_stack;
 
-/// Maximum time after a call during which no thread drives the runtime, before the background
-/// thread takes over.
+/// Maximum time after a call during which no thread drives the runtime. After this time, the
+/// background thread takes over.
 const IDLE_TAKEOVER_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Maximum time during which no thread drives the runtime although there is unattended work, before
-/// the background thread takes over. Not zero, because PHP often waits again immediately.
+/// Maximum time during which no thread drives the runtime although there is work that no PHP thread
+/// waits for. After this time, the background thread takes over. The time is not zero, because PHP
+/// often waits again immediately.
 const WORK_TAKEOVER_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// Maximum time that shutdown waits for the background thread, which may be blocked by other work.
@@ -123,14 +124,15 @@ impl Engine {
         signals::are_blocked()
     }
 
-    /// Announces clean-up work that no thread waits for, such as the end of an abandoned call.
+    /// Lets the background thread drive the runtime soon, for clean-up work that no PHP thread
+    /// waits for, such as the end of an abandoned call.
     pub fn schedule_cleanup(&self) {
         let mut state = self.coordinator.lock();
         state.needs_cleanup = true;
         self.coordinator.wake(state);
     }
 
-    /// Returns whether announced clean-up work is still pending.
+    /// Returns whether scheduled clean-up work still waits for the background thread.
     pub fn has_cleanup(&self) -> bool {
         self.coordinator.lock().needs_cleanup
     }
@@ -177,7 +179,7 @@ async fn with_timeout<F: Future>(time_limit: Duration, future: F) -> Option<F::O
 pub struct UnattendedGuard(Arc<Engine>);
 
 impl UnattendedGuard {
-    /// Adds one unit of unattended work to the engine.
+    /// Creates a guard, and wakes the background thread if it would sleep too long.
     pub fn new(engine: &Arc<Engine>) -> Self {
         let mut state = engine.coordinator.lock();
         state.unattended_count += 1;

@@ -30,8 +30,8 @@ impl DocComment {
             if line.starts_with('@') {
                 tags.push(line.to_owned());
             } else if let Some(tag) = tags.last_mut() {
-                // The text after an empty line is ignored, because an empty line ends the
-                // description in a tag.
+                // A line break marks an empty line, which ends the description in the tag. The
+                // parser of the tag ignores the text after the line break.
                 tag.push(if line.is_empty() { '\n' } else { ' ' });
                 tag.push_str(line);
             } else if line.is_empty() {

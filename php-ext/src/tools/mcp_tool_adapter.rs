@@ -66,7 +66,7 @@ fn is_server_available(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Returns whether a model may use the tool, according to the model's capabilities and the tool's
-/// own name.
+/// name.
 fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
     let this = call.this();

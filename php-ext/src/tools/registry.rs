@@ -23,7 +23,7 @@ pub struct Registry {
     pub tools: Arc<ToolRegistry>,
     /// Runs the calls that are made through the registry or through a tool object.
     pub executor: Executor,
-    /// The names and numbers of the registered PHP tools.
+    /// The registration numbers of the PHP tools, by name.
     pub php_tool_numbers: RefCell<HashMap<String, u64>>,
     /// The MCP servers of the registered tools. A server that was registered with a client is
     /// stored with the client's index among the clients of this registry.
@@ -54,9 +54,9 @@ impl Registry {
             .map(|clients| RegisteredClients::from_value(&clients.get()))
     }
 
-    /// Prepares the MCP servers before tools run. In a forked child, all servers get new
-    /// connections in place of the parent's. Before MCP tools run, the tools of a client whose
-    /// connection has changed get the client's new connection.
+    /// Prepares the MCP servers before tools run. In a forked child, replaces the connections of
+    /// the parent process. With `has_mcp_calls`, also updates the tools whose client has a new
+    /// connection.
     ///
     /// # Errors
     /// The same errors as [`RegisteredMcpServer::use_client`].
@@ -102,7 +102,7 @@ impl Registry {
         self.php_tool_numbers.borrow().keys().cloned().collect()
     }
 
-    /// Returns the number of the PHP tool that currently has this name.
+    /// Returns the registration number of the PHP tool that currently has this name.
     pub fn php_tool_number(&self, name: &str) -> Option<u64> {
         self.php_tool_numbers.borrow().get(name).copied()
     }

@@ -65,13 +65,13 @@ impl Parameter {
     }
 
     fn parse(text: &'static str) -> Self {
-        let without_attribute = text.strip_prefix("#[SensitiveParameter] ");
-        let (type_text, name, default) = parse_variable(without_attribute.unwrap_or(text));
+        let text_without_attribute = text.strip_prefix("#[SensitiveParameter] ");
+        let (type_text, name, default) = parse_variable(text_without_attribute.unwrap_or(text));
         Self {
             name,
             declared_type: DeclaredType::parse(type_text),
             default,
-            is_sensitive: without_attribute.is_some(),
+            is_sensitive: text_without_attribute.is_some(),
         }
     }
 }

@@ -78,7 +78,7 @@ unsafe fn read_text<'a>(text: *mut zend_string) -> Option<&'a str> {
 
 /// Writes the table of the extension's settings into `phpinfo()`.
 pub fn show_settings(module: *mut ModuleEntry) {
-    // SAFETY: the engine requests the table with its own entry of the module.
+    // SAFETY: `module` is the engine's entry of this module.
     unsafe { ffi::display_ini_entries(module) };
 }
 

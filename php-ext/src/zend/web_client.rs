@@ -52,7 +52,7 @@ fn find_connection(server_context: *mut c_void) -> Option<(BorrowedFd<'static>, 
     // SAFETY: FPM's context is its request, which lives as long as the PHP request and is larger
     // than the fields that are read.
     let request = unsafe { server_context.cast::<FcgiRequest>().as_ref() }?;
-    // The check is skipped after fastcgi_finish_request(): a web server may then close a kept-alive
+    // The check is skipped after fastcgi_finish_request(): a web server may then close a keep-alive
     // connection although the response is complete, which looks like a disconnected client.
     if request.keeps_connection != 0 || request.listen_socket < 0 || request.connection < 0 {
         return None;

@@ -14,7 +14,7 @@ fuzz_target!(|text: &str| {
             return;
         }
     };
-    let roll = notation.roll(&mut Dice::seeded(1));
+    let roll = notation.roll(&mut Dice::from_seed(1));
     assert!(
         roll.rolls
             .iter()

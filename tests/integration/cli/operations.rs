@@ -63,12 +63,12 @@ fn a_file_that_is_not_a_socket_is_not_reported_as_a_stopped_sidecar() {
 fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
     let daemon = Daemon::start();
     for (what, error) in [
-        ("calls", "There is no recorded call with this ID"),
-        ("approvals", "There is no approval with this ID"),
+        ("calls", "There is no recorded call 'nope'"),
+        ("approvals", "There is no approval 'nope'"),
     ] {
         assert_eq!(
             failure(&daemon.run(&[what, "show", "nope"]), 1),
-            format!("pillion: {error}: 'nope' (not_found); `pillion {what} list` shows all ids\n")
+            format!("pillion: {error} (not_found); `pillion {what} list` shows all ids\n")
         );
     }
 }

@@ -201,7 +201,7 @@ async fn a_task_with_endless_input_requests_is_an_error() {
         .start();
     let (client, prompts) = obliging(&server.url);
     let error = roll(&client).await.unwrap_err();
-    assert_matches!(error.kind(), McpErrorKind::TooManyRounds { .. });
+    assert_matches!(error.kind(), McpErrorKind::TooManyInputRequests { .. });
     assert_eq!(prompts.load(Ordering::SeqCst), 512);
     received(&server.requests, "tasks/cancel", 1).await;
 }

@@ -185,7 +185,7 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
     let (status, code, error) = rejection(&daemon, "GET", "/missing", &Value::Null);
     assert_eq!(
         (status, code.as_str(), error.as_str()),
-        (404, "not_found", "Server not found")
+        (404, "not_found", "Server not found: 'missing'")
     );
 }
 

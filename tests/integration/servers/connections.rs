@@ -95,7 +95,7 @@ fn f2_a_disabled_server_is_neither_connected_nor_read() {
         let (status, _, error) = rejection(&daemon, method, &format!("/no/{path}"), &Value::Null);
         assert_eq!(
             (status, error.as_str()),
-            (404, "Server not found"),
+            (404, "Server not found: 'no'"),
             "{path}"
         );
     }

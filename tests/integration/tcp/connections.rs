@@ -239,6 +239,6 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
     while !line.contains("\n: \n") {
         assert!(lasting.read_line(&mut line).unwrap() > 0, "{line}");
     }
-    let expected = "its access token was revoked or changed, or has expired";
+    let expected = "its access token was revoked or changed, has expired, or cannot be checked";
     assert_contains!(daemon.log(), expected);
 }

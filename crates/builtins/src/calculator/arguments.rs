@@ -13,7 +13,8 @@ pub(super) struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// Checks the number of arguments; `expected_counts` describes the valid numbers.
+    /// Checks that the number of arguments is in `counts`. `expected_counts` describes the valid
+    /// numbers in the error message.
     pub(super) fn check_count(
         self,
         counts: RangeInclusive<usize>,

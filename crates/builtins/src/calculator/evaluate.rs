@@ -67,16 +67,16 @@ impl PythonContext {
 
 /// Runs an operation or a function; `None` if no operation or function has this name.
 fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
-    let arguments_of = |function| Arguments { function, values };
+    let arguments_for = |function| Arguments { function, values };
     match identifier {
         operation::OPERATOR_CHAIN => apply_chain(values),
         operation::POWER => Some(
-            arguments_of("**")
+            arguments_for("**")
                 .pair()
                 .and_then(|(x, y)| power::power(x, y)),
         ),
-        operation::UNARY_MINUS => Some(arguments_of("-").number(0).map(arithmetic::negate)),
-        operation::UNARY_PLUS => Some(arguments_of("+").number(0)),
+        operation::UNARY_MINUS => Some(arguments_for("-").number(0).map(arithmetic::negate)),
+        operation::UNARY_PLUS => Some(arguments_for("+").number(0)),
         name => Function::from_name(name).map(|function| function.call(values)),
     }
 }
@@ -85,22 +85,22 @@ fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, Arithmetic
 /// operands and operators, starting with an operand; returns `None` for any other list.
 fn apply_chain(values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
     let (first_operand, operator_pairs) = values.split_first()?;
-    let mut total = Number::from_evalexpr(first_operand);
+    let mut result = Number::from_evalexpr(first_operand);
     for operator_pair in operator_pairs.chunks(2) {
         let [Value::String(symbol), operand] = operator_pair else {
             return None;
         };
         let operator = Operator::from_symbol(symbol)?;
         let operation = operator.symbol();
-        let (Some(left), Some(right)) = (total, Number::from_evalexpr(operand)) else {
+        let (Some(left), Some(right)) = (result, Number::from_evalexpr(operand)) else {
             return Some(Err(ArithmeticError::NeedsNumber { operation }));
         };
         match arithmetic::apply(operator, left, right) {
-            Ok(number) => total = Some(number),
+            Ok(number) => result = Some(number),
             Err(error) => return Some(Err(error)),
         }
     }
-    total.map(Ok)
+    result.map(Ok)
 }
 
 fn unknown_name_error(name: &str) -> CalculatorError {

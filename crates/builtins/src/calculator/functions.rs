@@ -106,9 +106,9 @@ fn log(arguments: Arguments<'_>) -> NumberResult {
     arithmetic::divide(logarithm, natural_logarithm(1)?)
 }
 
-/// Returns the smallest number of a list or of the arguments if `better_order` is
-/// [`Ordering::Less`], or the largest number if it is [`Ordering::Greater`]; of equal numbers, the
-/// first.
+/// Returns the smallest or largest number of a list or of the arguments: the smallest if
+/// `better_order` is [`Ordering::Less`], the largest if it is [`Ordering::Greater`]. Of equal
+/// numbers, returns the first.
 fn find_extreme(arguments: Arguments<'_>, better_order: Ordering) -> NumberResult {
     let function = arguments.function;
     let numbers = match (arguments.list(), arguments.values.len()) {

@@ -124,11 +124,11 @@ impl<'a> Lexer<'a> {
                 Token::Name(self.take(end))
             }
             '^' => return Err(self.syntax_error(SyntaxError::Caret)),
-            '(' => self.take_single(Token::Open(Bracket::Round)),
-            ')' => self.take_single(Token::Close(Bracket::Round)),
-            '[' => self.take_single(Token::Open(Bracket::Square)),
-            ']' => self.take_single(Token::Close(Bracket::Square)),
-            ',' => self.take_single(Token::Comma),
+            '(' => self.take_one_char(Token::Open(Bracket::Round)),
+            ')' => self.take_one_char(Token::Close(Bracket::Round)),
+            '[' => self.take_one_char(Token::Open(Bracket::Square)),
+            ']' => self.take_one_char(Token::Close(Bracket::Square)),
+            ',' => self.take_one_char(Token::Comma),
             _ => self.read_operator()?,
         };
         Ok(Some(token))
@@ -143,7 +143,7 @@ impl<'a> Lexer<'a> {
         Ok(Token::Operator(operator))
     }
 
-    fn take_single(&mut self, token: Token<'a>) -> Token<'a> {
+    fn take_one_char(&mut self, token: Token<'a>) -> Token<'a> {
         self.take(1);
         token
     }

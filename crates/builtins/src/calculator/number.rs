@@ -12,11 +12,11 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// Creates a float number, unless the float is infinite or NaN.
+    /// Creates a float number.
     ///
     /// # Errors
-    /// [`ArithmeticError::TooLarge`]. No operand is infinite, so only an overflow causes this
-    /// error.
+    /// [`ArithmeticError::TooLarge`]: the float is infinite or NaN. No operand is infinite, so only
+    /// an overflow has such a result.
     pub(super) fn from_float(float: f64) -> Result<Self, ArithmeticError> {
         if float.is_finite() {
             Ok(Self::Float(float))

@@ -112,22 +112,22 @@ pub(super) fn choose_location(
     areas: &[String],
     mut candidates: Vec<Location>,
 ) -> Result<Location, ToolFailure> {
-    candidates.retain(|location| areas.iter().all(|area| location.is_within(area)));
-    let is_named = |location: &Location| location.name.to_lowercase() == name.to_lowercase();
+    candidates.retain(|candidate| areas.iter().all(|area| candidate.is_within(area)));
+    let is_named = |candidate: &Location| candidate.name.to_lowercase() == name.to_lowercase();
     if candidates.iter().any(is_named) {
         candidates.retain(is_named);
     }
     let Some(best_candidate) = candidates.first() else {
         return Err(unknown_location_error(location));
     };
-    let is_rival = |location: &&Location| {
-        let scaled_inhabitants = location
+    let is_rival = |candidate: &&Location| {
+        let scaled_inhabitants = candidate
             .inhabitants
             .unwrap_or(0)
             .saturating_mul(AMBIGUITY_FACTOR);
-        location.is_settlement
-            && is_named(location)
-            && location.full_name() != best_candidate.full_name()
+        candidate.is_settlement
+            && is_named(candidate)
+            && candidate.full_name() != best_candidate.full_name()
             && best_candidate
                 .inhabitants
                 .is_some_and(|inhabitants| scaled_inhabitants > inhabitants)
@@ -137,7 +137,7 @@ pub(super) fn choose_location(
         return Ok(best_candidate.clone());
     }
     let mut names: Vec<String> = vec![best_candidate.full_name()];
-    names.extend(rivals.iter().map(|location| location.full_name()));
+    names.extend(rivals.iter().map(|rival| rival.full_name()));
     names.dedup();
     names.truncate(MAX_SUGGESTIONS);
     Err(ToolFailure::invalid_input(format!(

@@ -149,7 +149,7 @@ impl WeatherProvider for OpenMeteo {
         Ok((results.into_iter().map(Location::from).collect(), areas))
     }
 
-    async fn current_weather(
+    async fn fetch_current_weather(
         &self,
         location: &Location,
     ) -> Result<(Weather, Option<i64>), ToolFailure> {

@@ -102,8 +102,9 @@ impl WeatherProvider for OpenWeatherMap {
     const NAME: &'static str = "OpenWeatherMap";
     const SOURCE: &'static str = "openweathermap";
 
-    /// Finds places. Uses only the first result: OpenWeatherMap itself compares the region and the
-    /// country by their codes, and only the order of the results shows which place is most likely.
+    /// Finds places. OpenWeatherMap itself compares the region and the country, so the caller need
+    /// not compare any area. The places have no number of inhabitants: only the order of the
+    /// results shows which place is most likely.
     async fn find_locations<'a>(
         &self,
         name: &str,
@@ -125,7 +126,7 @@ impl WeatherProvider for OpenWeatherMap {
         Ok((locations.into_iter().map(Location::from).collect(), &[]))
     }
 
-    async fn current_weather(
+    async fn fetch_current_weather(
         &self,
         location: &Location,
     ) -> Result<(Weather, Option<i64>), ToolFailure> {

@@ -27,7 +27,7 @@ pub(super) trait WeatherProvider {
     ) -> Result<(Vec<Location>, &'a [String]), ToolFailure>;
 
     /// Returns the weather at a place and its time of observation, in seconds since 1970.
-    async fn current_weather(
+    async fn fetch_current_weather(
         &self,
         location: &Location,
     ) -> Result<(Weather, Option<i64>), ToolFailure>;
@@ -63,7 +63,7 @@ async fn find_report<P: WeatherProvider>(
             location::choose_location(location, name, unmatched_areas, candidates)?
         }
     };
-    let (weather, seconds) = provider.current_weather(&location).await?;
+    let (weather, seconds) = provider.fetch_current_weather(&location).await?;
     let observed_at = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
     Ok(WeatherReport {
         source: P::SOURCE,

@@ -10,7 +10,7 @@ use url::Url;
 pub struct WeatherSettings {
     /// The service from which the weather comes.
     pub service: WeatherService,
-    /// The service's base URL, instead of its public URL.
+    /// The service's base URL. Default: the service's public URL.
     pub base_url: Option<Url>,
     /// The base URL of Open-Meteo's geocoding API. Default: `base_url`, else the public URL.
     pub geocoding_url: Option<Url>,

@@ -47,8 +47,8 @@ pub(super) async fn run(
     let MemoryScope { channel, user } = scope;
     let query = sanitize(arguments::text(&arguments, "query"));
     arguments::check_text("query", &query, MAX_QUERY_CHARS)?;
-    let requested = arguments.get("limit");
-    let limit = arguments::result_count(requested, DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT);
+    let requested_limit = arguments.get("limit");
+    let limit = arguments::result_count(requested_limit, DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT);
     let search = MemorySearch {
         channel,
         user,

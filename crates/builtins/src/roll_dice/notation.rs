@@ -112,7 +112,7 @@ impl FromStr for Notation {
     }
 }
 
-/// The numbers of a notation whose limits were not checked yet. A number that does not fit `u32` is
+/// The parts of a notation before their limits are checked. A number that does not fit `u32` is
 /// stored as `u32::MAX`.
 struct NotationParts {
     count: u32,

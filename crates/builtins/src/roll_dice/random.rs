@@ -10,17 +10,17 @@ use rand_chacha::ChaCha20Rng;
 pub struct Dice(ChaCha20Rng);
 
 impl Dice {
-    /// Creates dice that only depend on `seed`.
+    /// Creates dice whose rolls depend only on `seed`.
     #[must_use]
-    pub fn seeded(seed: u64) -> Self {
+    pub fn from_seed(seed: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         Self(ChaCha20Rng::from_seed(key))
     }
 
-    /// Creates unpredictable dice, seeded by the operating system on each call. A generator that
-    /// the process stores would be copied when PHP-FPM forks, and the forks would roll the same
-    /// dice.
+    /// Creates dice with unpredictable rolls, seeded by the operating system on each call. A
+    /// generator that the process stores would be copied when PHP-FPM forks, and the forks would
+    /// roll the same dice.
     ///
     /// # Errors
     /// [`SysError`](rand::rngs::SysError) if the operating system provides no randomness.
@@ -50,14 +50,14 @@ mod tests {
 
     #[test]
     fn d3_seeded_dice_never_change() {
-        let mut dice = Dice::seeded(42);
+        let mut dice = Dice::from_seed(42);
         let rolls: Vec<_> = (0..10).map(|_| dice.roll_die(20)).collect();
         assert_eq!(rolls, [12, 10, 7, 2, 7, 14, 1, 13, 12, 14]);
     }
 
     #[test]
     fn d3_every_face_comes_up() {
-        let mut dice = Dice::seeded(1);
+        let mut dice = Dice::from_seed(1);
         let mut faces = [0; 6];
         for _ in 0..6_000 {
             faces[dice.roll_die(6) as usize - 1] += 1;

@@ -54,8 +54,8 @@ impl Notation {
     /// ```
     /// use pillion_builtins::roll_dice::{Dice, Notation};
     /// let notation: Notation = "4d6kh3".parse()?;
-    /// let roll = notation.roll(&mut Dice::seeded(7));
-    /// assert_eq!(roll, notation.roll(&mut Dice::seeded(7)));
+    /// let roll = notation.roll(&mut Dice::from_seed(7));
+    /// assert_eq!(roll, notation.roll(&mut Dice::from_seed(7)));
     /// assert_eq!((roll.rolls.len(), roll.kept.len()), (4, 3));
     /// # Ok::<(), pillion_builtins::roll_dice::NotationError>(())
     /// ```

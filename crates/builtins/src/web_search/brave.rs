@@ -133,19 +133,19 @@ fn retry_after(response: &ServiceResponse) -> Duration {
     if response.headers.contains_key(header::RETRY_AFTER) {
         return response.retry_after();
     }
-    let numbers = |name: &str| -> Vec<u64> {
+    let read_numbers = |name: &str| -> Vec<u64> {
         let value = response
             .headers
             .get(name)
             .and_then(|value| value.to_str().ok());
-        let numbers = value.unwrap_or_default().split(',');
-        numbers
-            .map_while(|number| number.trim().parse().ok())
+        let number_texts = value.unwrap_or_default().split(',');
+        number_texts
+            .map_while(|number_text| number_text.trim().parse().ok())
             .collect()
     };
     let (remaining_quotas, reset_times) = (
-        numbers("x-ratelimit-remaining"),
-        numbers("x-ratelimit-reset"),
+        read_numbers("x-ratelimit-remaining"),
+        read_numbers("x-ratelimit-reset"),
     );
     let exhausted_quotas = remaining_quotas
         .iter()

@@ -74,13 +74,13 @@ impl Google {
         let body: GoogleResponse =
             self.service
                 .parse(&response, fault, INVALID_RESULTS_DESCRIPTION)?;
-        let hits = body.items.iter();
+        let items = body.items.iter();
         let total = body
             .search_information
             .and_then(|search_information| search_information.total_results);
         Ok(Hits {
             source: "google",
-            hits: hits
+            hits: items
                 .filter_map(|item| Hit::from_result(&item.title, &item.snippet, &item.link))
                 .collect(),
             total: total.and_then(|total| total.parse().ok()),

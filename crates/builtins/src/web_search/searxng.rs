@@ -37,8 +37,7 @@ impl SearXng {
         }
     }
 
-    /// Searches the web. Has no limit on the number of results, because SearXNG always returns a
-    /// full page.
+    /// Searches the web. Requests no number of results, because SearXNG always returns a full page.
     pub(super) async fn search(&self, query: &str) -> Result<Hits, ToolFailure> {
         let parameters = [("q", query), ("format", "json")];
         let headers = HeaderMap::new();
@@ -56,17 +55,17 @@ impl SearXng {
             self.service
                 .parse(&response, fault, INVALID_RESULTS_DESCRIPTION)?;
         let hits = body.results.iter().filter_map(|result| {
-            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            let text_or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
             Hit::from_result(
-                &text(&result.title),
-                &text(&result.content),
+                &text_or_empty(&result.title),
+                &text_or_empty(&result.content),
                 result.url.as_deref()?,
             )
         });
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a cast keeps within the type"
+            reason = "a cast to u64 saturates"
         )]
         let total = body.number_of_results.map(|total| total as u64);
         Ok(Hits {

@@ -9,7 +9,7 @@ use url::Url;
 pub struct SearchSettings {
     /// The search service; without one, the tool is not offered.
     pub service: Option<SearchService>,
-    /// The base URL of Google or Brave, instead of the public URL.
+    /// The base URL of Google or Brave. Default: the service's public URL.
     pub base_url: Option<Url>,
     /// Timeout of a call. Default: 10 s (`MCP_SEARCH_TIMEOUT`).
     pub timeout: Duration,

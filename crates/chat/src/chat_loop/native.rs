@@ -1,4 +1,4 @@
-//! MCP servers that the provider calls natively.
+//! MCP servers whose tools the provider calls itself.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{ChatEvent, ChatListener, ChatState, EndedCall, ModelError, ToolChoice, TurnOptions};
 
-/// An MCP server that the provider calls natively, and its tools.
+/// An MCP server whose tools the provider calls itself.
 #[derive(Debug, Clone)]
 pub struct NativeServer {
     /// The description of the server that is sent to the provider in each request.
@@ -23,7 +23,6 @@ pub struct NativeServer {
     pub tools: Vec<(String, String)>,
 }
 
-/// The native servers of a chat.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NativeServers(pub(super) Vec<NativeServer>);
 
@@ -83,7 +82,8 @@ impl NativeServers {
         error
     }
 
-    /// Parses the native calls in a response and gives the tools their local names.
+    /// Parses the calls of MCP tools that the provider made itself or requests permission for, and
+    /// gives the tools their local names.
     pub(super) fn parse_calls(
         &self,
         provider: Provider,
@@ -126,9 +126,9 @@ impl NativeServers {
     }
 }
 
-/// The native calls and servers that were already reported to the listener, so that no call and no
-/// server is reported twice. A streamed response contains each call when the call ends, and all
-/// calls again when the response ends.
+/// The calls and servers of [`NativeCalls`] that the listener has already received, so that no call
+/// and no server is reported twice. A streamed response contains each call when the call ends, and
+/// all calls again when the response ends.
 #[derive(Debug, Default)]
 pub(super) struct ReportedCalls {
     /// The IDs of the calls that were reported.
@@ -158,9 +158,9 @@ impl ReportedCalls {
     }
 }
 
-/// Revokes permits that may have been sent with a request that got no response. Otherwise the
-/// provider could make a permitted call twice, because Pillion does not know whether the provider
-/// has already made the call.
+/// Replaces approvals of the provider's own calls with denials, if the approvals may have been sent
+/// with a request that failed. Pillion does not know whether the provider has already made these
+/// calls, and a second request with the approvals could make the provider repeat them.
 pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn ChatListener) {
     let Some(mut permitted_calls) = state
         .permitted_calls
@@ -189,7 +189,7 @@ pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn Chat
         .conversation
         .messages
         .iter_mut()
-        .skip(permitted_calls.first_permit);
+        .skip(permitted_calls.first_permit_index);
     for (message, denial) in messages.zip(denials) {
         *message = denial;
     }

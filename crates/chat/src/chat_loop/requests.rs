@@ -21,7 +21,7 @@ const MAX_DEFAULT_TOKENS: u64 = 8192;
 /// A conversation that is short enough to be sent.
 struct FittedConversation<'a> {
     conversation: Cow<'a, ProviderConversation>,
-    /// The approximate length of the request, in the characters that the module [`size`] counts.
+    /// The approximate length of the request as ASCII text ([`size::measure_message`]).
     bytes: u64,
     /// The estimated size of the request, in tokens.
     tokens: u64,
@@ -47,8 +47,8 @@ impl FittedConversation<'_> {
 /// A failed request to the model.
 struct FailedRequest {
     error: ChatError,
-    /// The size of the pieces of the response that arrived before the failure, in the characters
-    /// that the module [`size`] counts; `None` if the request was not sent.
+    /// The number of characters of the response that arrived before the failure
+    /// ([`size::measure_delta`]); `None` if the request was not sent.
     received_size: Option<u64>,
 }
 
@@ -90,8 +90,8 @@ enum Trim {
 }
 
 impl ChatLoop {
-    /// Sends one request and counts its cost. Native calls that were reported to the listener while
-    /// the response arrived are added to `reported_calls`.
+    /// Sends one request and counts its cost. Adds to `reported_calls` the provider's own calls
+    /// that the listener receives while the response arrives.
     pub(super) async fn request_turn(
         &self,
         state: &mut ChatState,
@@ -294,8 +294,8 @@ impl ChatLoop {
         Some(context_tokens - output_tokens.min(context_tokens / 2))
     }
 
-    /// Returns the options of a request, in which the length of the response is limited to the
-    /// unspent rest of the chat's token limit.
+    /// Returns the options of a request, with the response limited to the tokens that remain of the
+    /// chat's token limit.
     fn limit_output_tokens(
         &self,
         state: &ChatState,

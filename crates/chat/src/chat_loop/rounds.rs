@@ -44,9 +44,12 @@ impl ChatLoop {
         }
         let results = state.round.as_ref().and_then(Round::results);
         if let Some(results) = results {
-            let RoundResults { calls, permits } = results;
+            let RoundResults {
+                call_results,
+                permits,
+            } = results;
             let messages = &mut state.conversation.messages;
-            messages.extend(format_results(state.provider, &calls));
+            messages.extend(format_results(state.provider, &call_results));
             let native_calls = state.round.as_ref().map(Round::native_calls);
             let permission_requests = native_calls.unwrap_or_default();
             state.permitted_calls =
@@ -150,9 +153,9 @@ struct DueCall {
     context: CallContext,
 }
 
-/// Creates a round from the calls of a response and the provider's requests for permission to make
-/// native calls. Calls beyond `max_calls`, and calls that may lack arguments because the response
-/// was cut off, end with an error without running.
+/// Creates a round from the calls of a response and the provider's requests for permission to call
+/// MCP tools itself. Calls beyond `max_calls`, and calls that may lack arguments because the
+/// response was cut off, end with an error without running.
 pub(super) fn begin_round(
     calls: Vec<ToolCall>,
     permission_requests: Vec<NativeCall>,
@@ -160,8 +163,8 @@ pub(super) fn begin_round(
     max_calls: usize,
     listener: &mut dyn ChatListener,
 ) -> Round {
-    let complete_call_count = count_complete(finish, calls.len());
-    let complete_request_count = count_complete(finish, permission_requests.len());
+    let complete_call_count = count_complete_calls(finish, calls.len());
+    let complete_request_count = count_complete_calls(finish, permission_requests.len());
     let model_calls = calls
         .into_iter()
         .enumerate()
@@ -197,7 +200,7 @@ pub(super) fn begin_round(
 
 /// Returns how many calls of a response are complete. In a response that reached its maximum
 /// length, the last call is incomplete; in a filtered response, any part may be missing.
-pub(super) fn count_complete(finish: &Finish, call_count: usize) -> usize {
+pub(super) fn count_complete_calls(finish: &Finish, call_count: usize) -> usize {
     match finish {
         Finish::Length => call_count.saturating_sub(1),
         Finish::Filtered => 0,
@@ -219,8 +222,8 @@ pub(super) fn reject_call(call: &ToolCall) -> ToolResult {
 pub(super) fn end_interrupted_calls(round: &mut Round, listener: &mut dyn ChatListener) {
     for call in &mut round.0 {
         if matches!(call.progress, CallProgress::Begun) && call.is_native {
-            // A native call is decided again, because giving the provider the same permission twice
-            // does no harm.
+            // Only the decision on the provider's own call was interrupted, not the call itself,
+            // so the decision is made again.
             call.progress = CallProgress::Due;
         } else if matches!(call.progress, CallProgress::Begun) {
             let message = "The call was interrupted; whether it took effect is unknown";
@@ -246,8 +249,8 @@ fn begin_due_calls(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
             CallProgress::Begun | CallProgress::Ended(_) => continue,
         };
         let mut call_context = context.clone();
-        // The arguments of a native call are never repaired, because the provider runs the call
-        // with the arguments that the model has written.
+        // The arguments of the provider's own call are never repaired, because the provider runs
+        // the call with the arguments that the model has written.
         call_context.is_by_model = !call.is_native;
         call_context.approved.clear();
         if let Some(id) = approval_id {
@@ -265,7 +268,7 @@ fn begin_due_calls(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
     due_calls
 }
 
-/// Returns the status line `Executing a, b...`; `None` if all due calls are native.
+/// Returns the status line `Executing a, b...`; `None` if Pillion runs none of the due calls.
 fn format_executing_status(due_calls: &[DueCall]) -> Option<String> {
     let tool_calls = due_calls.iter().filter(|due_call| !due_call.is_native);
     let names: Vec<_> = tool_calls
@@ -283,8 +286,8 @@ fn failure(call: &ToolCall, code: ErrorCode, message: impl Into<String>) -> Tool
 }
 
 impl RoundCall {
-    /// Records the result of a call and reports the result to the listener. A permitted native call
-    /// is not reported here, but when the provider has made the call.
+    /// Records the result of a call and reports the result to the listener. An approved call that
+    /// the provider runs itself is reported later, when a response contains its result.
     fn end(&mut self, result: ToolResult, listener: &mut dyn ChatListener) {
         self.record_result(result.clone());
         if self.is_native && result.success {

@@ -45,7 +45,8 @@ impl ChatLoop {
         let provider = state.provider();
         let mut parsed_calls =
             parse_tool_calls(provider, &response.body).map_err(ModelError::from)?;
-        let complete_call_count = rounds::count_complete(&response.finish, parsed_calls.len());
+        let complete_call_count =
+            rounds::count_complete_calls(&response.finish, parsed_calls.len());
         if self.options.one_call_at_a_time {
             parsed_calls.truncate(1);
         }

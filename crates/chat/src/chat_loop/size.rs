@@ -91,8 +91,8 @@ fn measure_value(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
     }
 }
 
-/// Returns whether `text`, the member `name` of the object `members`, is encoded data. `key` is the
-/// name of the member whose value is the object.
+/// Returns whether `text`, the value of `members[name]`, is encoded data. `key` is the name under
+/// which the parent object contains `members`.
 fn is_encoded(members: &Map<String, Value>, key: &str, name: &str, text: &str) -> bool {
     let is_of_type = |kind: &str| members.get("type").is_some_and(|member| member == kind);
     match (key, name) {

@@ -71,7 +71,10 @@ pub(super) fn connection_error(provider: Provider, error: &HttpError) -> ModelEr
         HttpError::TooLong { .. } => ModelErrorKind::Malformed,
         _ => ModelErrorKind::Unavailable,
     };
-    ModelError::new(kind, format!("The provider '{provider}': {error}"))
+    ModelError::new(
+        kind,
+        format!("The request to the provider '{provider}' failed: {error}"),
+    )
 }
 
 /// Determines whether a request may be repeated after an error that the provider reported. Must not
@@ -296,7 +299,7 @@ impl ResponseBody {
     /// Returns the name under which long computations are queued, so that computations for
     /// different providers take turns.
     fn account(&self) -> String {
-        format!("answers of {}", self.provider)
+        format!("responses of {}", self.provider)
     }
 
     fn too_many_values_error(&self) -> ModelError {

@@ -7,10 +7,10 @@ use rand::RngExt as _;
 /// The maximum pause before a retry if the provider does not request a longer one.
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Returns the pause before the next retry, if `retries` retries have been made. Returns at least
-/// the time that the provider requested, if any. Otherwise returns a random time between 50 and 100
-/// % of a maximum that doubles with each retry, so that clients that failed at the same time do not
-/// retry at the same time.
+/// Returns the pause before the next retry, if `retries` retries have been made. If the provider
+/// requested a time, the pause is at least this time. Otherwise the pause is a random time between
+/// 50 and 100 % of a maximum that doubles with each retry: clients that failed at the same time do
+/// not retry at the same time.
 pub(super) fn next_pause(
     first_pause: Duration,
     retries: u32,

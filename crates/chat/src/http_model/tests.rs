@@ -359,7 +359,7 @@ async fn h1_errors_have_the_configured_name_and_the_host_of_the_provider() {
         ..HttpModelConfig::new(OpenAiChat, closed_port, "fake")
     };
     let message = error(unreachable, false).await.message;
-    let start = "The provider 'down' (127.0.0.1:9): ";
+    let start = "The request to the provider 'down' (127.0.0.1:9) failed: ";
     assert!(message.starts_with(start), "{message}");
 
     let llm = FakeLlm::start([failing()]).await;

@@ -14,7 +14,7 @@ pub(crate) struct Round(pub(crate) Vec<RoundCall>);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoundCall {
     pub(crate) call: ToolCall,
-    /// Whether the provider makes the call natively and only asks for permission.
+    /// Whether the provider runs the call itself and only requests permission.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) is_native: bool,
     pub(crate) progress: CallProgress,
@@ -52,45 +52,45 @@ impl Round {
             let results_of_kind = if call.is_native {
                 &mut results.permits
             } else {
-                &mut results.calls
+                &mut results.call_results
             };
             results_of_kind.push(ToolResult::clone(result));
         }
         Some(results)
     }
 
-    /// Returns the calls that the provider makes natively.
+    /// Returns the calls that the provider runs itself if Pillion approves them.
     pub(crate) fn native_calls(&self) -> Vec<ToolCall> {
         let calls = self.0.iter().filter(|call| call.is_native);
         calls.map(|call| call.call.clone()).collect()
     }
 }
 
-/// Native calls that the provider was permitted to make, kept until a response reports their
-/// outcome.
+/// The decisions on the calls of one round that the provider runs itself. At least one call is
+/// approved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PermittedCalls {
-    /// The index of the first permit in the messages of the conversation.
+    /// The index of the first decision in the messages of the conversation.
     #[serde(rename = "at")]
-    pub(crate) first_permit: usize,
+    pub(crate) first_permit_index: usize,
     /// The calls, in the order of `permits`.
     pub(crate) calls: Vec<ToolCall>,
-    /// The results that permit or deny the calls, in the order of the provider's permission
-    /// requests.
+    /// The decisions, in the order of the provider's requests: a successful result approves its
+    /// call, and a failed result denies its call.
     pub(crate) permits: Vec<ToolResult>,
-    /// Whether a request may have been sent with the permits.
+    /// Whether a request with the decisions may have been sent.
     pub(crate) is_sent: bool,
 }
 
 impl PermittedCalls {
-    /// Creates the record of a round's permits. Returns `None` if no call is permitted.
+    /// Creates the record of a round's decisions. Returns `None` if no call is approved.
     pub(crate) fn for_round(
-        first_permit: usize,
+        first_permit_index: usize,
         calls: Vec<ToolCall>,
         permits: &[ToolResult],
     ) -> Option<Self> {
         permits.iter().any(|permit| permit.success).then(|| Self {
-            first_permit,
+            first_permit_index,
             calls,
             permits: permits.to_vec(),
             is_sent: false,
@@ -102,8 +102,9 @@ impl PermittedCalls {
 #[derive(Debug, Default)]
 pub(crate) struct RoundResults {
     /// The results of the calls that the runner ran.
-    pub(crate) calls: Vec<ToolResult>,
-    /// The results that permit or deny the native calls of the provider.
+    pub(crate) call_results: Vec<ToolResult>,
+    /// The decisions on the calls that the provider runs itself: a successful result approves its
+    /// call, and a failed result denies its call.
     pub(crate) permits: Vec<ToolResult>,
 }
 
@@ -117,7 +118,10 @@ pub(super) fn stringify_deep_values(mut result: ToolResult) -> ToolResult {
     result
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_false(value: &bool) -> bool {
     !value
 }
@@ -136,7 +140,7 @@ impl RoundCall {
         })
     }
 
-    /// Records the result of the call.
+    /// Ends the call with a result, or makes the call wait if the result requires approval.
     pub(crate) fn record_result(&mut self, result: ToolResult) {
         let result = Box::new(stringify_deep_values(result));
         self.progress = match result.error_code {

@@ -33,7 +33,7 @@ pub(super) struct BrowserPrompt {
     path: String,
     /// The `state` values of all authorization requests so far.
     states: Mutex<Vec<String>>,
-    prompt_duration: PromptDuration,
+    prompt_stopwatch: PromptDuration,
     progress: Arc<ProgressDisplay>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
     if server.url().is_none() {
         return Err(McpUsageError::MisplacedOptions {
             options: "--oauth and its options",
-            requirement: "a server behind a URL; a command takes --env",
+            requirement: "a server that has a URL (a command takes --env)",
         });
     }
     let mut oauth = match std::mem::take(&mut server.authentication) {
@@ -127,21 +127,21 @@ impl BrowserPrompt {
             redirect_uri,
             path,
             states: Mutex::default(),
-            prompt_duration: PromptDuration::default(),
+            prompt_stopwatch: PromptDuration::default(),
             progress,
         })
     }
 
     /// Returns the total time that the user has spent on authorization.
-    pub(super) fn prompt_duration(&self) -> &PromptDuration {
-        &self.prompt_duration
+    pub(super) fn prompt_stopwatch(&self) -> &PromptDuration {
+        &self.prompt_stopwatch
     }
 
     async fn ask_user(
         &self,
         request: AuthorizationRequest,
     ) -> Result<AuthorizationResponse, PromptError> {
-        let _timer = self.prompt_duration.begin();
+        let _timer = self.prompt_stopwatch.begin();
         self.progress.finish();
         // A failure to print the prompt is ignored, because the user may already have opened the
         // authorization page.
@@ -162,8 +162,8 @@ impl BrowserPrompt {
         self.progress.begin();
         let target = redirect.map_err(PromptError::Unavailable)?;
         let origin = self.redirect_uri.strip_suffix(&self.path);
-        let address = format!("{}{target}", origin.unwrap_or_default());
-        Ok(AuthorizationResponse::from_redirect(&address)?)
+        let redirect_url = format!("{}{target}", origin.unwrap_or_default());
+        Ok(AuthorizationResponse::from_redirect(&redirect_url)?)
     }
 }
 

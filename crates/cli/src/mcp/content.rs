@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::plain;
 
-/// Returns a tool's result as text. The text consists of the content, followed by the structured
-/// content unless the content repeats it. A result of an unknown form is shown as JSON.
+/// Returns a tool's result as text: the content blocks, followed by the structured content. A value
+/// that is in both is shown once. A result of an unknown form is shown as JSON.
 pub(super) fn format_tool_result(result: &Value) -> String {
     let blocks: Vec<_> = result["content"].as_array().into_iter().flatten().collect();
     let structured_content = result

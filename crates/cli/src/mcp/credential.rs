@@ -22,7 +22,7 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<()> 
     if server.url().is_none() && !has_no_credential {
         return Err(McpUsageError::MisplacedOptions {
             options: "--header, --header-env, --bearer-env and --bearer-file",
-            requirement: "a server behind a URL; a command takes --env",
+            requirement: "a server that has a URL (a command takes --env)",
         });
     }
     for header in &options.headers {

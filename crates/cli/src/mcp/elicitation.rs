@@ -132,7 +132,7 @@ async fn ask_for_value(
         if input.is_empty() {
             return Ok(field.default());
         }
-        match field.read(&input) {
+        match field.parse_input(&input) {
             Ok(value) => return Ok(Some(value)),
             Err(error) => conversation.write(&format!("  {error}\n")),
         }

@@ -35,7 +35,7 @@ impl OfferKind {
         }
     }
 
-    /// Returns the name of the member that contains the items in a list result of MCP.
+    /// Returns the key under which a list result of MCP contains the items.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Templates => "resourceTemplates",
@@ -43,8 +43,8 @@ impl OfferKind {
         }
     }
 
-    /// Returns whether the server declares the capability for this kind. A server that declares no
-    /// capabilities at all is assumed to offer every kind.
+    /// Returns whether the server declares the capability for this kind. Always true for tools, and
+    /// for every kind if the server declares no capabilities at all.
     pub(super) fn is_offered(self, connection: &ConnectionInfo) -> bool {
         let capability = match self {
             Self::Tools => return true,

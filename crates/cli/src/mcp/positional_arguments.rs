@@ -37,16 +37,16 @@ impl PositionalArguments {
 
     /// Finds the server: a configured server, a command, or the URL in the first word.
     pub(super) fn resolve(self, options: &Options) -> Result<ResolvedArguments> {
-        self.resolve_before(0, options)
+        self.resolve_with_uris(0, options)
     }
 
-    /// Finds the server like [`resolve`](Self::resolve), for a command with a URI argument. That
-    /// argument may look like a server's URL.
-    pub(super) fn resolve_before_uri(self, options: &Options) -> Result<ResolvedArguments> {
-        self.resolve_before(1, options)
+    /// Finds the server like [`resolve`](Self::resolve), for a command with one URI argument, which
+    /// can look like a server's URL.
+    pub(super) fn resolve_with_uri(self, options: &Options) -> Result<ResolvedArguments> {
+        self.resolve_with_uris(1, options)
     }
 
-    fn resolve_before(self, uri_count: usize, options: &Options) -> Result<ResolvedArguments> {
+    fn resolve_with_uris(self, uri_count: usize, options: &Options) -> Result<ResolvedArguments> {
         let mut words = self.words;
         let has_named_server = options.server.is_some() || !self.command.is_empty();
         let has_url = words.len() > uri_count && is_url(&words[0]);

@@ -15,7 +15,7 @@ pub(super) async fn run(
     positional_arguments: PositionalArguments,
     options: &Options,
 ) -> Result<ExitCode, McpCommandError> {
-    let mut resolved_arguments = positional_arguments.resolve_before_uri(options)?;
+    let mut resolved_arguments = positional_arguments.resolve_with_uri(options)?;
     let uri = resolved_arguments.take_required_word("the URI of a resource")?;
     resolved_arguments.reject_extra_words()?;
     let server = ServerConnection::new(resolved_arguments.server, options).await?;

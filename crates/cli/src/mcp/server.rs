@@ -38,7 +38,7 @@ pub(super) struct ServerConnection {
 }
 
 impl ServerConnection {
-    /// Creates the client without connecting.
+    /// Creates the MCP client of this connection. Does not connect yet.
     pub(super) async fn new(
         mut config: ServerConfig,
         options: &Options,
@@ -198,10 +198,10 @@ impl ServerConnection {
             return std::future::pending().await;
         }
         let started_at = Instant::now();
-        let previous_duration = self.prompt_duration();
+        let previous_duration = self.prompt_stopwatch();
         loop {
-            let prompt_duration = self.prompt_duration().saturating_sub(previous_duration);
-            let remaining = (timeout + prompt_duration).saturating_sub(started_at.elapsed());
+            let prompt_stopwatch = self.prompt_stopwatch().saturating_sub(previous_duration);
+            let remaining = (timeout + prompt_stopwatch).saturating_sub(started_at.elapsed());
             if remaining.is_zero() && !self.prompt_durations().any(PromptDuration::is_prompting) {
                 return;
             }
@@ -214,7 +214,7 @@ impl ServerConnection {
         self.prompt_durations().next().is_some()
     }
 
-    fn prompt_duration(&self) -> Duration {
+    fn prompt_stopwatch(&self) -> Duration {
         self.prompt_durations().map(PromptDuration::total).sum()
     }
 
@@ -222,8 +222,12 @@ impl ServerConnection {
         let terminal = self
             .terminal
             .iter()
-            .map(|terminal| terminal.prompt_duration());
-        terminal.chain(self.browser.iter().map(|browser| browser.prompt_duration()))
+            .map(|terminal| terminal.prompt_stopwatch());
+        terminal.chain(
+            self.browser
+                .iter()
+                .map(|browser| browser.prompt_stopwatch()),
+        )
     }
 
     /// Runs a read-only request. A request that times out while the user is asked for authorization
@@ -239,17 +243,17 @@ impl ServerConnection {
             return attempt().await;
         };
         loop {
-            let previous_prompt_duration = browser.prompt_duration().total();
+            let previous_prompt_stopwatch = browser.prompt_stopwatch().total();
             let outcome = attempt().await;
             let is_timeout = outcome.as_ref().is_err_and(McpError::is_timeout);
-            if !is_timeout || browser.prompt_duration().total() == previous_prompt_duration {
+            if !is_timeout || browser.prompt_stopwatch().total() == previous_prompt_stopwatch {
                 return outcome;
             }
         }
     }
 
-    /// Returns the outcome of an optional request. Fails only if the request failed because of a
-    /// missing authorization, because the next request would otherwise ask the user for
+    /// Returns the outcome of an optional request, even if the request failed. Only a failed
+    /// authorization is an error, because otherwise the next request would ask the user for
     /// authorization again.
     pub(super) fn fail_if_unauthorized<T>(
         &self,

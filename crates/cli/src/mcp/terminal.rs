@@ -15,9 +15,10 @@ const MAX_LINE_BYTES: u64 = 64 * 1024;
 /// The terminal at which the user responds to a server's elicitations.
 pub(super) struct Terminal {
     progress: Arc<ProgressDisplay>,
-    /// Locked during a prompt, so that there is only one prompt at a time.
-    conversation: Mutex<Option<mpsc::Receiver<String>>>,
-    prompt_duration: PromptDuration,
+    /// The lines that the user enters; `None` before the first prompt. Locked during a
+    /// conversation, so that there is only one conversation at a time.
+    lines: Mutex<Option<mpsc::Receiver<String>>>,
+    prompt_stopwatch: PromptDuration,
     /// Notified when Ctrl-C is pressed during a prompt.
     interrupt_notify: Notify,
 }
@@ -37,28 +38,28 @@ impl Terminal {
     pub(super) fn new(progress: Arc<ProgressDisplay>) -> Self {
         Self {
             progress,
-            conversation: Mutex::default(),
-            prompt_duration: PromptDuration::default(),
+            lines: Mutex::default(),
+            prompt_stopwatch: PromptDuration::default(),
             interrupt_notify: Notify::new(),
         }
     }
 
     /// Waits until no other conversation is in progress, and starts one.
     pub(super) async fn start_conversation(&self) -> UserConversation<'_> {
-        let lines = self.conversation.lock().await;
+        let lines = self.lines.lock().await;
         self.progress.finish();
         // A Ctrl-C that was pressed between two prompts is discarded.
         let _ = self.interrupt_notify.notified().now_or_never();
         UserConversation {
             terminal: self,
-            _timer: self.prompt_duration.begin(),
+            _timer: self.prompt_stopwatch.begin(),
             lines,
         }
     }
 
     /// Cancels the current prompt because of Ctrl-C. Returns `false` if there is no prompt.
     pub(super) fn interrupt(&self) -> bool {
-        let is_prompting = self.prompt_duration.is_prompting();
+        let is_prompting = self.prompt_stopwatch.is_prompting();
         if is_prompting {
             self.interrupt_notify.notify_one();
         }
@@ -66,8 +67,8 @@ impl Terminal {
     }
 
     /// Returns the time that the user has taken to respond.
-    pub(super) fn prompt_duration(&self) -> &PromptDuration {
-        &self.prompt_duration
+    pub(super) fn prompt_stopwatch(&self) -> &PromptDuration {
+        &self.prompt_stopwatch
     }
 }
 

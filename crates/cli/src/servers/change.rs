@@ -123,14 +123,18 @@ fn change(context: &ServersContext, name: &str, keys: Map<String, Value>) -> Com
         operator_store.check_name(new_name)?;
     }
     let catalog = operator_store.open_catalog()?;
+    let unknown_server = || {
+        let key = name.to_owned();
+        ServerError::NotFound { key }
+    };
     let changed_record = operator_store.run(async {
         let store = &catalog.store;
-        let record = match store.server(name).await? {
+        let record = match store.find_server(name).await? {
             Some(record) => record,
             None => store
-                .server_named(name)
+                .find_server_by_name(name)
                 .await?
-                .ok_or(ServerError::NotFound)?,
+                .ok_or_else(unknown_server)?,
         };
         catalog.change(&record, keys, UpdateMode::Patch).await
     })?;

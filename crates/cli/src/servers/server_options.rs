@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 use super::super::error::CliError;
 use super::super::mcp::credential::{from_file, from_variable};
 
-/// The settings whose option accepts a word that selects the configured default. Each entry is the
-/// setting's key in a request and that word.
+/// The key of each setting in a request, with the option value that selects the configured default.
 const DEFAULT_WORDS: [(&str, &str); 6] = [
     ("protocolVersion", "default"),
     ("requireApproval", "default"),
@@ -107,7 +106,7 @@ pub(super) struct ServerOptions {
     #[arg(long, value_name = "POLICY")]
     new_tools: Option<String>,
     /// The rate limit of one user for all tools of the server together, as in
-    /// per_minute=10,per_hour=100,per_day=500, of which any may be omitted; or none, for no limit
+    /// per_minute=10,per_hour=100,per_day=500, where each part is optional; or none, for no limit
     #[arg(long, value_name = "LIMIT", value_parser = parse_rate_limit)]
     rate_limit: Option<Value>,
     /// Maximum number of concurrent calls of the server's tools; or default, for the limit of the

@@ -35,8 +35,8 @@ impl ClientBuilder {
     }
 
     /// Sets the timeout of one call, from connecting to the last byte of the response; default 65
-    /// seconds. The sidecar's timeout for a tool should be shorter, because its error message is
-    /// more specific.
+    /// seconds. Should be longer than the sidecar's timeouts for tools, because the sidecar's
+    /// timeout errors are more specific than the client's.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

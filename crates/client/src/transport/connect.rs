@@ -15,8 +15,8 @@ use ureq::unversioned::transport::NextTimeout;
 use super::InterruptHook;
 use super::connection::{INTERRUPT_INTERVAL, INTERRUPTED_ERROR};
 
-/// A failure to connect. The type is separate from failures of an open connection, because no
-/// request was sent.
+/// A failure to connect, after which no request was sent. Failures of an open connection have
+/// another type.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct SocketConnectError(pub(crate) io::Error);

@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    fn probe(&mut self) -> io::Result<bool> {
+    fn is_silent(&mut self) -> io::Result<bool> {
         self.stream.set_nonblocking(true)?;
         let is_silent = matches!(
             self.stream.read(&mut [0]),
@@ -144,7 +144,7 @@ impl Transport for Connection {
     /// Returns whether the connection can be used again, because the peer has neither closed it nor
     /// sent unexpected bytes.
     fn is_open(&mut self) -> bool {
-        !self.has_peer_stopped_reading && self.probe().unwrap_or(false)
+        !self.has_peer_stopped_reading && self.is_silent().unwrap_or(false)
     }
 }
 

@@ -42,7 +42,7 @@ pub struct ToolCapabilities {
     pub function_calling: bool,
     /// Whether the model gets tools of MCP servers.
     pub mcp: bool,
-    /// Names of the only tools that the model gets; empty means all.
+    /// The names of the tools that the model gets; empty for all tools.
     pub enabled_tools: Vec<String>,
 }
 

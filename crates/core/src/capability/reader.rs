@@ -45,8 +45,8 @@ impl<'a> ConfigReader<'a> {
     }
 
     /// Returns the items of a list. PHP encodes a list with gaps (after `array_filter`) as a map
-    /// with numeric keys; its values are used in order. Any other map is rejected, because a
-    /// misread filter must not let all tools through.
+    /// with numeric keys; its values are used in order. Any other map is rejected: if it were read
+    /// as an empty list, `enabled_tools` would allow all tools.
     pub(super) fn items(&self) -> Result<Vec<Self>, ModelConfigError> {
         let item = |key: &dyn std::fmt::Display, value: &'a Value| Self {
             value,

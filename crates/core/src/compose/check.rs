@@ -47,7 +47,7 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
     }
     let check = CompositionCheck { step_names };
     let mut preceding_steps = PrecedingSteps::default();
-    check.check_sequence(steps, "steps", &mut preceding_steps)?;
+    check.walk_sequence(steps, "steps", &mut preceding_steps)?;
     if let CompositionOutput::Template(output) = &composition.output {
         check.check_references("output", &preceding_steps, |mut visit| {
             output.for_each_reference(&mut visit);
@@ -57,7 +57,8 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
 }
 
 impl<'a> CompositionCheck<'a> {
-    fn check_sequence(
+    /// Checks steps that run one after the other, and adds them to `preceding_steps`.
+    fn walk_sequence(
         &self,
         steps: &'a [Step],
         path: &str,
@@ -65,11 +66,12 @@ impl<'a> CompositionCheck<'a> {
     ) -> Result<(), ComposeError> {
         let mut steps = steps.iter().enumerate();
         steps.try_for_each(|(index, step)| {
-            self.check_step(step, &format!("{path}[{index}]"), preceding_steps)
+            self.walk_step(step, &format!("{path}[{index}]"), preceding_steps)
         })
     }
 
-    fn check_step(
+    /// Checks a step, and adds the calls of the step to `preceding_steps`.
+    fn walk_step(
         &self,
         step: &'a Step,
         path: &str,
@@ -84,13 +86,13 @@ impl<'a> CompositionCheck<'a> {
                 preceding_steps.certain_steps.insert(&call.name);
             }
             Step::Sequence(steps) => {
-                self.check_sequence(steps, &format!("{path}.sequence"), preceding_steps)?;
+                self.walk_sequence(steps, &format!("{path}.sequence"), preceding_steps)?;
             }
             Step::Parallel(steps) => {
                 let mut following_steps = preceding_steps.clone();
                 for (index, step) in steps.iter().enumerate() {
                     let mut branch = preceding_steps.clone();
-                    self.check_step(step, &format!("{path}.parallel[{index}]"), &mut branch)?;
+                    self.walk_step(step, &format!("{path}.parallel[{index}]"), &mut branch)?;
                     following_steps.certain_steps.extend(branch.certain_steps);
                     following_steps.possible_steps.extend(branch.possible_steps);
                 }
@@ -107,7 +109,7 @@ impl<'a> CompositionCheck<'a> {
                 })?;
                 for (steps, key) in [(then, "then"), (otherwise, "else")] {
                     let mut branch = preceding_steps.clone();
-                    self.check_sequence(steps, &format!("{path}.{key}"), &mut branch)?;
+                    self.walk_sequence(steps, &format!("{path}.{key}"), &mut branch)?;
                     let certain_steps = &preceding_steps.certain_steps;
                     let new_steps = branch.certain_steps.difference(certain_steps).copied();
                     let possible_steps: Vec<_> = new_steps.chain(branch.possible_steps).collect();

@@ -68,10 +68,10 @@ fn compute_size(
     });
     let mut total = CompositionSize::default();
     for tool in tools {
-        let inner_size = compute_size(tool, compositions, callers, sizes)?;
+        let nested_size = compute_size(tool, compositions, callers, sizes)?;
         let calls = total.calls.saturating_add(1);
-        total.calls = calls.saturating_add(inner_size.calls);
-        total.depth = total.depth.max(inner_size.depth);
+        total.calls = calls.saturating_add(nested_size.calls);
+        total.depth = total.depth.max(nested_size.depth);
     }
     total.depth += 1;
     callers.pop();

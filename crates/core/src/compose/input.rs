@@ -56,8 +56,8 @@ impl InputTemplate {
         })
     }
 
-    /// Fills in the arguments. Members and items whose references point to nothing are omitted;
-    /// returns `None` if that applies to the whole template.
+    /// Fills in the arguments. Omits members and items whose references point to nothing. Returns
+    /// `None` if the template itself is such a reference.
     #[must_use]
     pub fn fill(&self, arguments: &Value) -> Option<Value> {
         self.0.fill_available(&ReferenceScope {

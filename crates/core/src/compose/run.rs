@@ -16,14 +16,15 @@ use super::template::{ReferenceScope, Template};
 use super::{Composition, CompositionOutput};
 use crate::digest::sha256_hex;
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCalls, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
+    CallContext, ErrorCode, JsonObject, NestedCallHandle, ToolCall, ToolFailure, ToolOutput,
+    ToolResult,
 };
 
 /// The run of a composed tool in one call.
 struct ComposedRun<'a> {
     composition: &'a Composition,
     context: &'a CallContext,
-    calls: &'a FurtherCalls,
+    calls: &'a NestedCallHandle,
     input: Value,
     state: Mutex<RunState>,
 }
@@ -45,7 +46,7 @@ pub(super) async fn run(
     arguments: JsonObject,
     context: CallContext,
 ) -> Result<ToolOutput, ToolFailure> {
-    let Some(calls) = &context.further_calls else {
+    let Some(calls) = &context.nested_calls else {
         let message = "A composed tool can only run in an executor";
         return Err(ToolFailure::internal(message));
     };
@@ -132,7 +133,8 @@ impl ComposedRun<'_> {
 
     /// Runs steps in parallel. A failure of one step does not abort the other steps, because the
     /// outcome of an aborted step would be unknown. If several steps fail, returns the first
-    /// failure other than a missing approval, if there is one.
+    /// failure that is not a missing approval; if all of these steps lack an approval, returns the
+    /// first failure.
     async fn run_parallel(&self, steps: &[Step]) -> Result<(), ToolFailure> {
         let outcomes = join_all(steps.iter().map(|step| self.run_step(step))).await;
         let failures = outcomes.into_iter().filter_map(Result::err);
@@ -196,13 +198,14 @@ impl ComposedRun<'_> {
         output: ToolOutput,
         checkpoint: Option<&StepCheckpoint>,
     ) -> ToolOutput {
-        let with_steps = output.with_metadata("steps", json!(self.state.lock().step_reports));
+        let output_with_steps =
+            output.with_metadata("steps", json!(self.state.lock().step_reports));
         let Some(checkpoint) = checkpoint else {
-            return with_steps;
+            return output_with_steps;
         };
         let resumed_steps: Vec<_> = checkpoint.steps.keys().collect();
         let resumption = json!({"call": checkpoint.call, "steps": resumed_steps});
-        with_steps.with_metadata("resumed", resumption)
+        output_with_steps.with_metadata("resumed", resumption)
     }
 
     /// Returns whether a resumed call failed as `rate_limited` or `unavailable` before any further
@@ -231,9 +234,9 @@ impl ComposedRun<'_> {
         };
         let save_outcome = checkpoints.save(key, new_checkpoint).await;
         if let Err(error) = &save_outcome {
-            let tool = self.composition.definition().name();
+            let tool_name = self.composition.definition().name();
             tracing::warn!(
-                tool.name = %tool, %error,
+                tool.name = %tool_name, %error,
                 "Cannot save the finished steps of a composed call that waits for an approval"
             );
         }
@@ -264,10 +267,10 @@ impl ComposedRun<'_> {
 /// Returns the value of a finished step, to which references of later steps point.
 fn step_value(result: ToolResult) -> Value {
     let text = result.text();
-    let structured = || result.result.get("structuredContent").cloned();
+    let structured_content = || result.result.get("structuredContent").cloned();
     let data = match result.data {
         Some(data) => data,
-        None => structured().unwrap_or_else(|| result.result.clone()),
+        None => structured_content().unwrap_or_else(|| result.result.clone()),
     };
     json!({"result": result.result, "data": data, "text": text})
 }

@@ -50,9 +50,9 @@ impl Template {
 
     fn parse_nested(value: Value, depth: usize) -> Result<Self, (String, String)> {
         // Templates may be nested four times as deeply as step groups.
-        let max_depth = 4 * MAX_DEPTH;
-        if depth > max_depth {
-            let reason = format!("the value is nested more than {max_depth} levels deep");
+        let max_template_depth = 4 * MAX_DEPTH;
+        if depth > max_template_depth {
+            let reason = format!("the value is nested more than {max_template_depth} levels deep");
             return Err((String::new(), reason));
         }
         let prefix_path = |path: String| {
@@ -112,8 +112,8 @@ impl Template {
         })
     }
 
-    /// Fills in the references, omitting members and items whose references point to nothing.
-    /// Returns `None` if that applies to the whole template.
+    /// Fills in the references. Omits members and items whose references point to nothing. Returns
+    /// `None` if the template itself is such a reference.
     pub(super) fn fill_available(&self, scope: &ReferenceScope<'_>) -> Option<Value> {
         match self {
             Self::Array(items) => {

@@ -38,10 +38,10 @@ pub struct ApprovalRequest {
     pub forwarded: Option<Value>,
     /// The context of the call, with `call_id` set.
     pub context: CallContext,
-    /// The waiting call in the call log, if the executor has a call log.
+    /// The ID of the waiting call's record in the call log; `None` if the executor has no call log.
     pub call: Option<CallId>,
-    /// The changed arguments, if the approver has decided [`Decision::Edited`]. An approver must
-    /// not [spend](Approver::spend) an approval for other arguments.
+    /// The changed arguments, if the approver has decided [`Decision::Edited`]. [`Approver::spend`]
+    /// must fail if the stored approval has different arguments.
     pub edited_arguments: Option<JsonObject>,
     /// The clock of the call, which is paused while the approver decides.
     pub clock: DecisionClock,
@@ -85,10 +85,12 @@ pub trait Approver: Send + Sync + 'static {
     /// Decides on a request. A failure ends the call with that failure; the tool does not run.
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
 
-    /// Returns the recorded call that already waits for the decision on `request`, if any; the new
-    /// call then continues the record of the returned call instead of adding a record. After an
-    /// undecided request, the executor calls this method again: if the returned call is not the new
-    /// call, the new call is recorded as `error`. The default implementation returns `None`.
+    /// Returns the recorded call that already waits for the decision on `request`, if any. The new
+    /// call then continues the record of the returned call instead of adding a record.
+    ///
+    /// If the request stays undecided, the executor calls this method again. The new call's record
+    /// stays pending only if this method then returns the ID of that record; otherwise the new call
+    /// is recorded as `error`. The default implementation returns `None`.
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
         let _ = request;
         Box::pin(async { Ok(None) })
@@ -138,11 +140,11 @@ pub(super) async fn spend(
     outcome
 }
 
-/// Returns the approval of a call; `None` if the approval rules require no approval. A denial in
-/// the call's context takes precedence over everything else; an approval in the context takes
-/// precedence over the approver. Fails at `deadline`, which is extended by the time that a person
-/// takes to decide.
-pub(super) async fn check(
+/// Obtains the approval of a call; returns `None` if the approval rules require no approval. A
+/// denial in the call's context takes precedence over everything else; an approval in the context
+/// takes precedence over the approver. Fails at `deadline`, which is extended by the time that a
+/// person takes to decide.
+pub(super) async fn obtain(
     needs_approval: bool,
     approver: Option<&dyn Approver>,
     tool: &Arc<RegisteredTool>,
@@ -244,8 +246,8 @@ async fn decide(
         approver.decide(request.clone()).await
     };
     if let (true, Some(entry)) = (is_undecided(&decision_outcome), entry) {
-        // The record may stay pending only if the open approval names the record: otherwise nothing
-        // would ever complete the record.
+        // The record must not stay pending unless the open approval names the record, because
+        // nothing else would complete the record.
         let waiting_call = approver.waiting_call(request).await?;
         entry.set_waiting(waiting_call == Some(entry.id()));
     }

@@ -22,7 +22,7 @@ use pillion_schema::{CompiledSchema, InvalidArguments, MAX_CHECK_TIME, OptionalN
 const NULL_HANDLING: OptionalNull = OptionalNull::Absent;
 
 /// Maximum number of unknown arguments that are compared with the names of parameters.
-const MAX_MISSPELLED_ARGUMENTS: usize = 8;
+const MAX_UNKNOWN_ARGUMENTS: usize = 8;
 
 /// Parsed arguments that are not validated against the schema yet.
 pub(super) struct ParsedArguments {
@@ -252,7 +252,7 @@ fn invalid_arguments_failure(
     };
     let unknown_arguments = arguments.keys().filter(|name| !is_parameter(name));
     let misspelling = unknown_arguments
-        .take(MAX_MISSPELLED_ARGUMENTS)
+        .take(MAX_UNKNOWN_ARGUMENTS)
         .find_map(|name| Some((name, similar_name(name, missing_parameters())?)));
     ToolFailure::invalid_input(match misspelling {
         Some((name, parameter)) => {

@@ -143,7 +143,7 @@ enum CacheLookup<'a> {
 struct SharedRun<'a> {
     cache: &'a ToolResultCache,
     key: String,
-    result: watch::Sender<Option<Arc<ToolOutput>>>,
+    result_sender: watch::Sender<Option<Arc<ToolOutput>>>,
 }
 
 impl ToolResultCache {
@@ -185,7 +185,7 @@ impl ToolResultCache {
     ) -> Result<ToolOutput, ToolFailure> {
         let key = request.key(rule.scope);
         loop {
-            let mut shared_result = match self.look_up(&key, rule.ttl) {
+            let mut result_receiver = match self.look_up(&key, rule.ttl) {
                 CacheLookup::Cached(output, age) => {
                     return Ok(copy_cached(&output, age, reservation).await);
                 }
@@ -196,9 +196,9 @@ impl ToolResultCache {
                     }
                     return Ok(output);
                 }
-                CacheLookup::AwaitRun(shared_result) => shared_result,
+                CacheLookup::AwaitRun(result_receiver) => result_receiver,
             };
-            let result_future = shared_result.wait_for(Option::is_some);
+            let result_future = result_receiver.wait_for(Option::is_some);
             let wait_outcome = pillion_deadline::timeout_at(request.deadline, result_future).await;
             // The result is cloned, because a borrowed result would keep the channel locked.
             match wait_outcome.map(|receipt| receipt.map(|output| output.clone())) {
@@ -223,16 +223,16 @@ impl ToolResultCache {
             state.hits += 1;
             return CacheLookup::Cached(output, age);
         }
-        if let Some(shared_result) = state.running_calls.get(key) {
-            return CacheLookup::AwaitRun(shared_result.clone());
+        if let Some(result_receiver) = state.running_calls.get(key) {
+            return CacheLookup::AwaitRun(result_receiver.clone());
         }
         state.misses += 1;
-        let (result, shared_result) = watch::channel(None);
-        state.running_calls.insert(key.to_owned(), shared_result);
+        let (result_sender, result_receiver) = watch::channel(None);
+        state.running_calls.insert(key.to_owned(), result_receiver);
         CacheLookup::StartRun(SharedRun {
             cache: self,
             key: key.to_owned(),
-            result,
+            result_sender,
         })
     }
 
@@ -279,7 +279,7 @@ impl SharedRun<'_> {
         let key = self.key.clone();
         state.entries.put(key, Arc::clone(&output), ttl, config);
         drop(state);
-        self.result.send_replace(Some(output));
+        self.result_sender.send_replace(Some(output));
     }
 }
 

@@ -44,9 +44,10 @@ pub struct ExecutorConfig {
     /// `timeout`. Default 30 s.
     pub queue_timeout: Duration,
     /// Maximum number of queued calls of all users. When the queue is full, one call ends as
-    /// `rate_limited`: the newest queued call of the user with the most queued calls, or else of
-    /// the server with the most queued calls, or else the new call. Servers take turns, and the
-    /// users of each server take turns. Default 1,000.
+    /// `rate_limited`. That call is the newest queued call of the user with the most queued calls,
+    /// if this user has at least two more queued calls than the user of the new call. Otherwise the
+    /// same rule applies to servers. If neither rule selects a call, the new call ends. Servers
+    /// take turns, and the users of each server take turns. Default 1,000.
     pub max_queued: usize,
     /// Maximum size of an output as JSON, in bytes. Longer error messages and results of failed
     /// calls are cut. Default 16 MiB.
@@ -103,13 +104,13 @@ impl ExecutorConfig {
     #[must_use]
     pub fn with_concurrency(
         self,
-        of_source: Option<NonZeroUsize>,
+        max_per_source: Option<NonZeroUsize>,
         total: Option<NonZeroUsize>,
     ) -> Self {
-        let of_source = of_source.unwrap_or(self.max_concurrent);
-        let fourfold_limit = of_source.saturating_add(of_source.get().saturating_mul(3));
+        let source_limit = max_per_source.unwrap_or(self.max_concurrent);
+        let fourfold_limit = source_limit.saturating_add(source_limit.get().saturating_mul(3));
         Self {
-            max_concurrent: of_source,
+            max_concurrent: source_limit,
             max_concurrent_total: total.unwrap_or(fourfold_limit.max(self.max_concurrent_total)),
             ..self
         }
@@ -137,13 +138,13 @@ impl ExecutorConfig {
     }
 
     pub(super) fn bounds(&self) -> QueueLimits {
-        let of_source = self.max_concurrent;
-        let local_limit = self.max_concurrent_local.unwrap_or(of_source);
+        let source_limit = self.max_concurrent;
+        let local_limit = self.max_concurrent_local.unwrap_or(source_limit);
         let max_running = self.max_concurrent_total.get();
         QueueLimits {
             max_running,
             max_local: local_limit.get(),
-            max_per_server: of_source.get(),
+            max_per_server: source_limit.get(),
             server_limits: self.server_concurrency.clone(),
             tool_limits: self.tool_concurrency.clone(),
             max_per_account: max_running,
@@ -157,7 +158,8 @@ impl ExecutorConfig {
     }
 }
 
-/// Rate limits. Each limit counts per user; all calls without a user count as one user.
+/// Rate limits. Each limit counts the calls of each [account](crate::tool::QuotaAccount)
+/// separately.
 #[derive(Debug, Clone, Default)]
 pub struct RateLimits {
     /// The limits of each tool that is not in `tools`.

@@ -91,7 +91,7 @@ impl FairQueue {
     pub(super) fn set_bounds(self: &Arc<Self>, bounds: QueueLimits) {
         let mut state = self.state.lock();
         state.bounds = bounds;
-        let picked_calls = state.take_runnable();
+        let picked_calls = state.take_runnable_calls();
         drop(state);
         self.hand_permits(picked_calls);
     }
@@ -171,7 +171,7 @@ impl Drop for QueuePermit {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
         state.uncount(&self.counted_call);
-        let picked_calls = state.take_runnable();
+        let picked_calls = state.take_runnable_calls();
         drop(state);
         self.queue.hand_permits(picked_calls);
     }

@@ -40,7 +40,7 @@ impl NestedCallRunner for NestedCalls {
             // approval belongs to an earlier run of the calling tool.
             record: Some(CallId::new()),
             nesting: Some(Arc::new(nesting)),
-            further_calls: None,
+            nested_calls: None,
             result_memory: None,
             // The arguments are not repaired, because the calling tool, not a model, has written
             // them.

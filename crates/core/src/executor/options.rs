@@ -65,9 +65,9 @@ pub enum OptionError {
 }
 
 impl ExecutorConfig {
-    /// Reads the options of a `ToolExecutor` of PHP code; missing options have the defaults.
-    /// `callables` are the names of the options whose values are PHP callables. These options are
-    /// not in `options`, but an error that lists the known options names them, too.
+    /// Reads the options that PHP code passed to a `ToolExecutor`. A missing option has its
+    /// default. `callables` are the names of the options whose values are PHP callables. These
+    /// options are not in `options`, but an error that lists the known options names them, too.
     ///
     /// ```
     /// use pillion_core::executor::ExecutorConfig;
@@ -81,7 +81,7 @@ impl ExecutorConfig {
     /// # Errors
     /// [`OptionError`], which names the option.
     pub fn from_options(options: Value, callables: &[&str]) -> Result<Self, OptionError> {
-        let options: Options = serde_path_to_error::deserialize(without_empty_lists(options))
+        let options: Options = serde_path_to_error::deserialize(convert_empty_lists(options))
             .map_err(|error| {
                 let path = error.path().to_string();
                 let message = error.inner().to_string();
@@ -131,14 +131,14 @@ fn parse_seconds(name: &'static str, seconds: f64) -> Result<Duration, OptionErr
 
 /// Converts empty lists to empty maps where a map is expected, because PHP writes an empty map as
 /// `[]`.
-fn without_empty_lists(value: Value) -> Value {
+fn convert_empty_lists(value: Value) -> Value {
     match value {
         Value::Array(items) if items.is_empty() => Value::Object(Map::new()),
         Value::Object(map) => map
             .into_iter()
             .map(|(key, value)| match key.as_str() {
                 "trusted_tools" => (key, value),
-                _ => (key, without_empty_lists(value)),
+                _ => (key, convert_empty_lists(value)),
             })
             .collect(),
         other => other,

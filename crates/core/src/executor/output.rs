@@ -55,7 +55,7 @@ pub trait ResultStore: Send + Sync + 'static {
     fn put(&self, result: OversizedResult) -> StoreResultFuture;
 }
 
-/// Returns the maximum size of a call's result, in bytes.
+/// Returns the maximum size of a call's result, in bytes; `None` for no maximum.
 pub(super) fn max_result_bytes(
     config: &ExecutorConfig,
     tool: &RegisteredTool,

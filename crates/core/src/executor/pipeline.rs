@@ -36,7 +36,7 @@ use super::{
 };
 use crate::registry::RegisteredTool;
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ToolFailure,
+    CallContext, ErrorCode, JsonObject, NestedCallHandle, Nesting, PausableClock, ToolFailure,
     ToolOutput, TraceContext,
 };
 
@@ -45,7 +45,7 @@ const MAX_NAME_CHARS: usize = 128;
 
 /// The approver that approved a call, and the approved request. The call uses up this approval when
 /// it runs.
-type GrantedApproval<'a> = (&'a dyn Approver, &'a ApprovalRequest);
+type ApprovalToSpend<'a> = (&'a dyn Approver, &'a ApprovalRequest);
 
 /// A call that may run.
 struct ReadyToolRun<'a> {
@@ -93,14 +93,16 @@ impl Executor {
 
         let tool = require_tool(tool, &call.name)?;
         check_nesting(&tool, &call.name, &context)?;
-        let mut parsed = arguments::parse(call.arguments, &context).await?;
-        tool.restore_property_keys(&mut parsed.arguments);
-        let checked = checks.check(config, &tool, parsed, &context).await?;
-        if checked.is_repaired {
-            open_call.record_repaired(&checked.arguments);
+        let mut parsed_arguments = arguments::parse(call.arguments, &context).await?;
+        tool.restore_property_keys(&mut parsed_arguments.arguments);
+        let checked_arguments = checks
+            .check(config, &tool, parsed_arguments, &context)
+            .await?;
+        if checked_arguments.is_repaired {
+            open_call.record_repaired_arguments(&checked_arguments.arguments);
         }
-        let mut arguments = checked.arguments;
-        let mut elapsed_time = wait_time + checked.elapsed;
+        let mut arguments = checked_arguments.arguments;
+        let mut elapsed_time = wait_time + checked_arguments.elapsed;
         let limit = config.timeout_of(&tool);
         if let Some(acting_identity) = tool.tool().acting_identity(&context) {
             let started_at = Instant::now();
@@ -115,7 +117,7 @@ impl Executor {
         let needs_approval = config.approvals.requires_approval(&tool, registry);
         let mut grant = if needs_approval || !context.denied.is_empty() {
             let (arguments, entry) = (&arguments, open_call.entry());
-            Box::pin(approval::check(
+            Box::pin(approval::obtain(
                 needs_approval,
                 approver,
                 &tool,
@@ -138,10 +140,11 @@ impl Executor {
         if let Some(grant) = &mut grant
             && let Some(edited_arguments) = grant.edited_arguments.take()
         {
-            let checked = Box::pin(self.check_edited(&tool, edited_arguments, &context)).await?;
-            elapsed_time += checked.elapsed;
-            arguments = checked.arguments;
-            open_call.record_edited(&arguments);
+            let checked_arguments =
+                Box::pin(self.check_edited_arguments(&tool, edited_arguments, &context)).await?;
+            elapsed_time += checked_arguments.elapsed;
+            arguments = checked_arguments.arguments;
+            open_call.record_edited_arguments(&arguments);
         }
         let request = grant.as_ref().and_then(|grant| grant.request.as_deref());
         // The connection of the acting identity is removed, because the user may have removed the
@@ -170,7 +173,7 @@ impl Executor {
             cache::Request::for_call(&config.cache, &tool, &arguments, &context, deadline);
         let max_result_bytes = output::max_result_bytes(config, &tool, &context);
         let approval = approver.zip(request);
-        let ready = ReadyToolRun {
+        let ready_run = ReadyToolRun {
             tool: &tool,
             arguments,
             context,
@@ -178,8 +181,10 @@ impl Executor {
             deadline,
             clock: None,
         };
-        // The future is boxed, because two branches hold it.
-        let run = Box::pin(self.run_tool(ready, approval, open_call, has_tool_begun, &reservation));
+        // The future is boxed, because the future of the pipeline would otherwise contain it twice:
+        // once for each branch below.
+        let run =
+            Box::pin(self.run_tool(ready_run, approval, open_call, has_tool_begun, &reservation));
         let output = match cache_request {
             Some(request) => {
                 let output = Box::pin(cache.get_or_run(request, limit, &reservation, run)).await?;
@@ -219,7 +224,7 @@ impl Executor {
 
     /// Validates the arguments that an approver has changed, in the same way as the call's own
     /// arguments.
-    async fn check_edited(
+    async fn check_edited_arguments(
         &self,
         tool: &Arc<RegisteredTool>,
         edited_arguments: JsonObject,
@@ -238,8 +243,8 @@ impl Executor {
             is_by_model: false,
             ..context.clone()
         };
-        let edited = edited_arguments.into();
-        let check_outcome = checks.check(config, tool, edited, &context).await;
+        let parsed_arguments = edited_arguments.into();
+        let check_outcome = checks.check(config, tool, parsed_arguments, &context).await;
         check_outcome.map_err(|mut failure| {
             failure.message = format!(
                 "The arguments from the approver were rejected: {}",
@@ -249,7 +254,7 @@ impl Executor {
         })
     }
 
-    /// Checks arguments that an approver wants a call of this tool to run with. Returns the
+    /// Checks the arguments with which an approver wants to run a call of this tool. Returns the
     /// arguments with the schema's defaults filled in.
     ///
     /// # Errors
@@ -261,16 +266,18 @@ impl Executor {
         edited_arguments: JsonObject,
         context: &CallContext,
     ) -> Result<JsonObject, ToolFailure> {
-        let check_outcome = self.check_edited(tool, edited_arguments, context).await;
+        let check_outcome = self
+            .check_edited_arguments(tool, edited_arguments, context)
+            .await;
         check_outcome.map(|checked| checked.arguments)
     }
 
-    /// Runs the stages from the wait for a permit to the limit on the output, which a call with a
-    /// cached result skips.
+    /// Runs the stages that a call with a cached result skips: from the wait for a permit to the
+    /// limit on the output.
     async fn run_tool(
         &self,
         mut ready_run: ReadyToolRun<'_>,
-        approval: Option<GrantedApproval<'_>>,
+        approval: Option<ApprovalToSpend<'_>>,
         open_call: &mut OpenCall<'_>,
         has_tool_begun: &mut bool,
         reservation: &Reservation,
@@ -299,7 +306,7 @@ impl Executor {
         if makes_calls {
             let clock = Arc::<PausableClock>::default();
             let calls = nested::NestedCalls::new(self, &ready_run.context, Arc::clone(&clock));
-            ready_run.context.further_calls = Some(FurtherCalls::new(calls));
+            ready_run.context.nested_calls = Some(NestedCallHandle::new(calls));
             ready_run.clock = Some(clock);
         }
         *has_tool_begun = true;

@@ -70,14 +70,14 @@ const CALLS_PER_SWEEP: usize = 1024;
 
 /// Maximum number of pairs of an account and a tool or server that the ledger keeps between two
 /// sweeps: about 10 MB.
-const MAX_ACCOUNTS: usize = 50_000;
+const MAX_LEDGER_ENTRIES: usize = 50_000;
 
 /// Maximum number of calls of all accounts that the ledger keeps between two sweeps: 64 MB.
 const MAX_CALLS: usize = 4_000_000;
 
 /// Number of pairs that remain after a sweep of a full ledger, so that the ledger is not full again
 /// at the next sweep.
-const SWEEP_TARGET_ACCOUNTS: usize = MAX_ACCOUNTS / 8 * 7;
+const SWEEP_TARGET_ENTRIES: usize = MAX_LEDGER_ENTRIES / 8 * 7;
 const SWEEP_TARGET_CALLS: usize = MAX_CALLS / 8 * 7;
 
 impl RateLimiter {
@@ -89,8 +89,8 @@ impl RateLimiter {
         }
     }
 
-    /// Returns a limiter with other limits that shares the counted calls. Calls older than the
-    /// longest window of the old limits are not counted.
+    /// Returns a limiter with the given limits that shares this limiter's counted calls. Calls
+    /// older than the longest window of the old limits are not counted.
     pub(super) fn with_limits(&self, limits: RateLimits) -> Self {
         Self {
             limits,
@@ -247,7 +247,7 @@ impl RateLimitCounts {
         self.admissions_since_sweep = 0;
         self.times.retain(|_, times| !times.is_expired(now));
         let mut calls: usize = self.times.values().map(CallTimes::len).sum();
-        if self.times.len() <= MAX_ACCOUNTS && calls <= MAX_CALLS {
+        if self.times.len() <= MAX_LEDGER_ENTRIES && calls <= MAX_CALLS {
             return;
         }
         let to_entry = |(key, times): (&LedgerKey, &CallTimes)| (times.last(), key.clone());
@@ -261,7 +261,7 @@ impl RateLimitCounts {
         // The most recently used entry is never dropped, however large it is.
         entries_by_age.pop();
         for (_, key) in entries_by_age {
-            if self.times.len() <= SWEEP_TARGET_ACCOUNTS && calls <= SWEEP_TARGET_CALLS {
+            if self.times.len() <= SWEEP_TARGET_ENTRIES && calls <= SWEEP_TARGET_CALLS {
                 break;
             }
             let removed_times = self.times.remove(&key);

@@ -25,9 +25,9 @@ use crate::{RepeatLimit, truncated};
 pub(super) use entry::Entry;
 pub use redaction::Redaction;
 
-/// Maximum time after the deadline of a call until the caller gets the response, if the tool has
-/// returned a result and the result or the call's record is still being stored. After this time,
-/// storing continues in the background.
+/// Maximum delay of a response beyond the deadline of the call, while the result or the call's
+/// record is being stored. After this time, the caller gets the response, and storing continues in
+/// the background.
 pub const RESPONSE_ALLOWANCE: Duration = Duration::from_secs(1);
 
 /// Is notified when calls begin and end, for events and statistics.
@@ -176,8 +176,8 @@ impl<'a> OpenCall<'a> {
         *self.deadline.insert(TokioInstant::now() + remaining_time)
     }
 
-    /// Returns the latest time for the response of the call. The first call of this method, once
-    /// the call has a result, determines the time.
+    /// Returns the latest time for the response of the call. This time is computed when this method
+    /// is first called, so this method must not be called before the call has a result.
     pub(super) fn response_deadline(&mut self) -> TokioInstant {
         let now = TokioInstant::now();
         // After a wait for a person, the deadline may be in the past, so the current time counts
@@ -193,18 +193,18 @@ impl<'a> OpenCall<'a> {
     }
 
     /// Notes the arguments of the call after their repair, for the call log and the result.
-    pub(super) fn record_repaired(&mut self, arguments: &JsonObject) {
+    pub(super) fn record_repaired_arguments(&mut self, arguments: &JsonObject) {
         if let Some(entry) = &mut self.entry {
-            entry.record_repaired(arguments);
+            entry.record_repaired_arguments(arguments);
         }
         self.repaired_arguments = Some(arguments.clone());
     }
 
     /// Notes the arguments that an approver set in place of the call's own, for the call log and
     /// the result.
-    pub(super) fn record_edited(&mut self, arguments: &JsonObject) {
+    pub(super) fn record_edited_arguments(&mut self, arguments: &JsonObject) {
         if let Some(entry) = &mut self.entry {
-            entry.record_edited(arguments);
+            entry.record_edited_arguments(arguments);
         }
         self.approved_arguments = Some(arguments.clone());
     }
@@ -231,11 +231,11 @@ impl<'a> OpenCall<'a> {
         if let Some(entry) = &mut self.entry {
             entry.end(result, response_deadline).await;
         }
-        let repaired = self.repaired_arguments.take();
-        let approved = self.approved_arguments.take();
+        let repaired_arguments = self.repaired_arguments.take();
+        let approved_arguments = self.approved_arguments.take();
         for (key, arguments) in [
-            (ToolResult::REPAIRED_ARGUMENTS, repaired),
-            (ToolResult::APPROVED_ARGUMENTS, approved),
+            (ToolResult::REPAIRED_ARGUMENTS, repaired_arguments),
+            (ToolResult::APPROVED_ARGUMENTS, approved_arguments),
         ] {
             if let Some(arguments) = arguments {
                 result.metadata.insert(key.to_owned(), json!(arguments));
@@ -355,7 +355,8 @@ fn log_end(result: &ToolResult, elapsed: Duration) {
     }
 }
 
-/// Maximum number of concurrent retries of recording the end of a call whose tool did not run.
+/// Maximum number of background tasks that retry to record the end of a call whose tool did not
+/// run.
 const MAX_REPEATED_ENDS: usize = 1_000;
 
 /// Returns the failure of a call that could not be recorded before its deadline.
@@ -383,12 +384,12 @@ struct Writer {
     log: Arc<dyn CallLog>,
     redaction: Redaction,
     /// Limits the rate of log messages about records that cannot be written.
-    failures: Arc<RepeatLimit>,
+    failure_log_limit: Arc<RepeatLimit>,
     /// Runs writes in the background for calls that have ended.
     background: TaskTracker,
-    /// Limits the number of concurrent retries of recording the end of a call whose tool did not
-    /// run. While writing to the log fails, no tool runs, but any number of calls may be rejected,
-    /// each of which must be recorded.
+    /// Limits the number of background tasks that retry to record the end of a call whose tool did
+    /// not run. While writing to the log fails, no tool runs, but any number of calls can be
+    /// rejected, and each of these calls must be recorded.
     repeat_permits: Arc<Semaphore>,
 }
 
@@ -400,7 +401,7 @@ impl Journal {
         let writer = Writer {
             log,
             redaction,
-            failures: Arc::default(),
+            failure_log_limit: Arc::default(),
             background: TaskTracker::new(),
             repeat_permits: Arc::new(Semaphore::new(MAX_REPEATED_ENDS)),
         };

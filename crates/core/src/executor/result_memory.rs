@@ -98,8 +98,8 @@ impl Reservation {
         }
     }
 
-    /// Leaves at most `bytes` bytes reserved after this value is dropped; the client's response
-    /// releases them.
+    /// Hands over at most `bytes` bytes of the reservation to the client's response, which releases
+    /// them later. Releases the rest now.
     pub(super) fn hand_over(self, bytes: usize) {
         self.keep(bytes);
         self.set(0);

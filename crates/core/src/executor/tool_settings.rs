@@ -3,9 +3,10 @@ use std::ops::Index;
 
 use serde::Deserialize;
 
-/// A setting of individual tools, by name. The name of an environment variable does not show which
-/// letters of a tool's name are capitals. Therefore a setting [in any
-/// case](Self::insert_in_any_case) applies to every tool whose name is the same, ignoring case.
+/// Settings of individual tools, by tool name. A setting that was inserted [in any
+/// case](Self::insert_in_any_case) applies to every tool whose name is equal, ignoring case.
+/// Environment variables need such settings, because the name of a variable does not show which
+/// letters of the tool's name are capitals.
 ///
 /// ```
 /// use pillion_core::executor::ToolSettings;
@@ -29,8 +30,8 @@ impl<T> ToolSettings<T> {
         self.exact_settings
             .get(name)
             .or_else(|| match &self.in_any_case {
-                none if none.is_empty() => None,
-                some => some.get(&name.to_ascii_lowercase()),
+                settings if settings.is_empty() => None,
+                settings => settings.get(&name.to_ascii_lowercase()),
             })
     }
 

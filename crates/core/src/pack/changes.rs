@@ -30,8 +30,8 @@ impl Default for ResourceChanges {
 }
 
 impl ResourceChanges {
-    /// Notifies listeners that the contents of this URI have changed. The contents of the same URI
-    /// with a query count as changed, too.
+    /// Notifies listeners that the contents of this URI have changed. The contents of every URI
+    /// that consists of this URI and a query count as changed, too.
     pub fn notify_updated(&self, uri: impl Into<String>) {
         self.notify(|| ResourceChange::Updated(uri.into()));
     }

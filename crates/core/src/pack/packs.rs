@@ -54,7 +54,10 @@ pub enum PackError {
         stream: String,
     },
     /// A kind of stored items has an invalid or duplicate name.
-    #[error("Pack '{pack}': the kind of data '{kind}' is invalid or declared twice")]
+    #[error(
+        "Pack '{pack}': the kind of stored items '{kind}' is invalid or declared twice: use lowercase \
+         letters, digits and '_', starting with a letter, and a different name for each kind"
+    )]
     BadKind {
         /// The name of the pack that cannot be added.
         pack: String,
@@ -138,8 +141,11 @@ impl Packs {
             return Err(PackError::NameTaken(name));
         }
         let streams = pack.streams();
-        let mut taken: HashSet<&str> = self.streams().map(|stream| stream.name()).collect();
-        if let Some(stream) = streams.iter().find(|stream| !taken.insert(stream.name())) {
+        let mut taken_names: HashSet<&str> = self.streams().map(|stream| stream.name()).collect();
+        if let Some(stream) = streams
+            .iter()
+            .find(|stream| !taken_names.insert(stream.name()))
+        {
             let stream = stream.name().to_owned();
             return Err(PackError::StreamTaken { pack: name, stream });
         }

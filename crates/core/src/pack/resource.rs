@@ -185,7 +185,7 @@ pub trait ResourceProvider: Send + Sync {
 
 /// Splits a URI into the part before the query and the query: `a://b?c` into `a://b` and `c`.
 #[must_use]
-pub fn without_query(uri: &str) -> (&str, Option<&str>) {
+pub fn split_query(uri: &str) -> (&str, Option<&str>) {
     match uri.split_once('?') {
         Some((uri, query)) => (uri, Some(query)),
         None => (uri, None),

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     ChangeListener, Resource, ResourceChanges, ResourceContents, ResourceError, ResourceProvider,
-    ResourceReader, without_query,
+    ResourceReader, split_query,
 };
 
 /// Maximum number of stored events of a stream.
@@ -203,7 +203,7 @@ impl EventStream {
 #[async_trait]
 impl ResourceProvider for EventStream {
     fn owns(&self, uri: &str) -> bool {
-        without_query(uri).0 == self.uri
+        split_query(uri).0 == self.uri
     }
 
     async fn list(&self, _reader: ResourceReader<'_>) -> Result<Vec<Resource>, ResourceError> {

@@ -34,7 +34,7 @@ pub struct RegisteredTool {
     tool: Arc<dyn Tool>,
     origin: ToolOrigin,
     schema: Arc<ArgumentSchema>,
-    /// The properties that have other names for some models; computed when first needed.
+    /// The properties that are renamed for some models; computed when first needed.
     property_keys: Arc<OnceLock<Option<PropertyKeys>>>,
     expected_output_bytes: AtomicUsize,
 }
@@ -111,8 +111,8 @@ impl RegisteredTool {
         })
     }
 
-    /// Returns another tool with this tool's checked schema. The other tool must have the same
-    /// origin and the same definition.
+    /// Returns `tool` with the checked schema of this tool. `tool` must have the origin and the
+    /// definition of this tool.
     #[must_use]
     pub fn with_tool(&self, tool: Arc<dyn Tool>) -> Self {
         Self {
@@ -167,8 +167,8 @@ impl RegisteredTool {
         }
     }
 
-    /// Restores the tool's own property names in a model's arguments, if models get other names for
-    /// some properties.
+    /// Restores the original property names in a model's arguments, if some properties are renamed
+    /// for models.
     pub(crate) fn restore_property_keys(&self, arguments: &mut JsonObject) {
         let keys = self
             .property_keys

@@ -2,7 +2,7 @@
 const NAMESPACES: [&str; 3] = ["functions.", "default_api.", "default_api:"];
 
 /// The beginning of a control token, which some models write after the name of a tool.
-const CONTROL_TOKEN: &str = "<|";
+const CONTROL_TOKEN_START: &str = "<|";
 
 /// Returns the names that a model may have meant by a name that no tool has: without white space
 /// around the name, without the namespace `functions` or `default_api`, and without a control token
@@ -18,12 +18,13 @@ const CONTROL_TOKEN: &str = "<|";
 pub fn repaired_names(name: &str) -> impl Iterator<Item = &str> {
     let trimmed_name = name.trim();
     let mut namespaces = NAMESPACES.iter();
-    let without_namespace = namespaces.find_map(|namespace| trimmed_name.strip_prefix(*namespace));
+    let name_without_namespace =
+        namespaces.find_map(|namespace| trimmed_name.strip_prefix(*namespace));
     [
         Some(trimmed_name),
-        without_namespace,
+        name_without_namespace,
         strip_control_token(trimmed_name),
-        without_namespace.and_then(strip_control_token),
+        name_without_namespace.and_then(strip_control_token),
     ]
     .into_iter()
     .flatten()
@@ -31,6 +32,6 @@ pub fn repaired_names(name: &str) -> impl Iterator<Item = &str> {
 }
 
 fn strip_control_token(name: &str) -> Option<&str> {
-    let (beginning, _) = name.split_once(CONTROL_TOKEN)?;
+    let (beginning, _) = name.split_once(CONTROL_TOKEN_START)?;
     Some(beginning.trim_end())
 }

@@ -34,7 +34,7 @@ pub trait AccessTokenStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn access_token(&self, hash: &str) -> Result<Option<AccessToken>, StoreError>;
+    async fn find_access_token(&self, hash: &str) -> Result<Option<AccessToken>, StoreError>;
 
     /// Returns all tokens, ordered by name.
     ///

@@ -43,7 +43,7 @@ pub struct ApprovalDecision {
     /// The reason for the decision, if the decider gave one.
     pub reason: Option<String>,
     /// The arguments with which the call runs, as JSON, if the decider changed them. A redacted
-    /// value that is at the same location in [`ApprovalRecord::arguments`] means the call's
+    /// value that [`ApprovalRecord::arguments`] contains at the same location represents the call's
     /// original value.
     pub arguments: Option<String>,
 }
@@ -53,7 +53,8 @@ pub struct ApprovalDecision {
 pub struct ApprovalRecord {
     /// The ID of the approval.
     pub id: String,
-    /// The call that waits or waited for the approval.
+    /// The ID of the call that waits or waited for the approval; `None` if the call has no record
+    /// in the call log.
     pub call: Option<CallId>,
     /// The name of the tool that the call wants to run.
     pub tool: String,
@@ -66,8 +67,8 @@ pub struct ApprovalRecord {
     pub arguments: String,
     /// The user on whose behalf the call runs.
     pub user: Option<String>,
-    /// Whether the principal may act for the user. If not, the user is an unverified claim of the
-    /// principal.
+    /// Whether the principal may act for the user. If not, the principal only claims to act for the
+    /// user.
     pub user_is_verified: bool,
     /// The authenticated principal that makes the call.
     pub principal: Option<String>,
@@ -154,7 +155,7 @@ pub trait ApprovalStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>, StoreError>;
+    async fn find_approval(&self, id: &str) -> Result<Option<ApprovalRecord>, StoreError>;
 
     /// Returns approvals, newest first.
     ///

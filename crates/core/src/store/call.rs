@@ -93,7 +93,7 @@ pub struct ProcessRun {
 /// A recorded tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallRecord {
-    /// The ID of the call, which contains the time of the call.
+    /// The ID of the call, which contains the time at which the call arrived.
     pub id: CallId,
     /// The process that runs the call.
     pub process: ProcessRun,
@@ -103,8 +103,8 @@ pub struct ToolCallRecord {
     pub tool: String,
     /// The user on whose behalf the call runs.
     pub user: Option<String>,
-    /// Whether the principal may act for the user. If not, the user is an unverified claim of the
-    /// principal.
+    /// Whether the principal may act for the user. If not, the principal only claims to act for the
+    /// user.
     pub user_is_verified: bool,
     /// The authenticated principal that made the call, if the interface authenticates its callers.
     pub principal: Option<String>,
@@ -122,7 +122,7 @@ pub struct ToolCallRecord {
     pub status: CallStatus,
     /// The time at which the call ended; `None` for a call that has not ended.
     pub completed_at: Option<Timestamp>,
-    /// How long the tool ran.
+    /// How long the tool ran; `None` if the tool has not run or is still running.
     pub duration: Option<Duration>,
     /// The result as JSON, redacted.
     pub result: Option<String>,
@@ -185,7 +185,7 @@ impl ToolCallRecord {
 
     /// Returns when the call arrived.
     #[must_use]
-    pub fn started_at(&self) -> Timestamp {
+    pub fn arrived_at(&self) -> Timestamp {
         self.id.creation_time()
     }
 }

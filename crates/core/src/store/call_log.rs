@@ -17,10 +17,12 @@ pub trait CallLog: Send + Sync {
     /// unknown whether the write succeeded: the same record can be sent again.
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
-    /// Stores a call like [`record_call`](Self::record_call). Callers may use this method only for
-    /// a call that waits for no approval and whose ID no other process or task uses, and must use
-    /// the same method for all records of a call. This method can be much faster, because the store
-    /// need not compare the record with another record.
+    /// Stores a call like [`record_call`](Self::record_call). Can be much faster, because the store
+    /// need not compare the record with another record. Restrictions:
+    ///
+    /// - The call must not wait for an approval.
+    /// - No other process or task may use the ID of the call.
+    /// - All records of one call must be stored with the same method.
     ///
     /// # Errors
     /// `unavailable` if it is unknown whether the write succeeded: the same record can be sent
@@ -29,12 +31,13 @@ pub trait CallLog: Send + Sync {
         self.record_call(call).await
     }
 
-    /// Stores a call that waits for an approval, or the end of such a call, like
-    /// [`record_call`](Self::record_call).
+    /// Stores a call like [`record_call`](Self::record_call), for a call that waits for an approval
+    /// or has stopped waiting without running. Several calls that wait for the same approval share
+    /// one record.
     ///
     /// # Errors
-    /// The same errors as [`record_call`](Self::record_call), and `conflict` if the call already
-    /// runs, because calls that wait for the same approval share a record.
+    /// The same errors as [`record_call`](Self::record_call). Also `conflict` if the record already
+    /// belongs to a running call, which has used the approval.
     async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
     /// Returns the call with this ID.
@@ -85,12 +88,16 @@ pub trait CallLog: Send + Sync {
     /// The store cannot be written.
     async fn interrupt_run(&self, run: &ProcessRun, at: Timestamp) -> Result<u64, StoreError>;
 
-    /// Marks as `cancelled` the calls whose approval expired, or was used for another call, before
-    /// `before`. Returns their number.
+    /// Marks pending calls as `cancelled` if, before the time `before`, their approval expired or
+    /// was used for another call. Returns their number.
     ///
     /// # Errors
     /// The store cannot be written.
-    async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError>;
+    async fn cancel_undecided_calls(
+        &self,
+        before: Timestamp,
+        at: Timestamp,
+    ) -> Result<u64, StoreError>;
 
     /// Removes calls beyond the retention limits, in small steps, so that calls can be recorded
     /// between the steps.

@@ -46,7 +46,7 @@ pub struct ToolStatistics {
 
 impl ToolStatistics {
     /// Returns the share of successful calls among successful and failed calls, 0.0 to 1.0; `None`
-    /// without such calls.
+    /// if no call has succeeded or failed.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,

@@ -19,17 +19,17 @@ pub struct ChatRecord {
     pub created_at: Timestamp,
     /// The time at which the chat was last changed.
     pub updated_at: Timestamp,
-    /// The process that currently runs the chat. Written when the chat is inserted, and by
-    /// [`claim_chat`](ChatStore::claim_chat) afterwards.
+    /// The exclusive right of a request to continue the chat; `None` if no request has this right.
+    /// Written when the chat is inserted, and by [`claim_chat`](ChatStore::claim_chat) afterwards.
     pub claim: Option<ChatClaim>,
 }
 
-/// A time-limited claim to run a chat.
+/// The exclusive right of a request to continue a chat until an expiry time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatClaim {
-    /// The unique name of the claiming process.
+    /// The unique ID of the request that has the right.
     pub claimant: String,
-    /// The time at which the claim expires.
+    /// The time at which the right expires, unless the request renews it.
     pub expires_at: Timestamp,
 }
 
@@ -40,7 +40,7 @@ pub struct ChatSummary {
     pub id: String,
     /// The summary for lists of chats, as JSON ([`ChatRecord::summary`]).
     pub summary: String,
-    /// The process that currently runs the chat ([`ChatRecord::claim`]).
+    /// The exclusive right of a request to continue the chat, if any ([`ChatRecord::claim`]).
     pub claim: Option<ChatClaim>,
 }
 
@@ -67,7 +67,7 @@ pub trait ChatStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>, StoreError>;
+    async fn find_chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>, StoreError>;
 
     /// Replaces a chat with its next revision, if no other change has replaced the preceding
     /// revision.
@@ -82,8 +82,9 @@ pub trait ChatStore: Send + Sync {
     /// The store cannot be read.
     async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatSummary>, StoreError>;
 
-    /// Claims the owner's chat with this ID, unless another claim is valid at `now`. Returns
-    /// whether the claim was stored; `false` if there is no such chat.
+    /// Gives or renews the exclusive right to continue the owner's chat with this ID. Returns
+    /// `false` and stores nothing if another request has the right at `now`, or if there is no such
+    /// chat.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -95,7 +96,7 @@ pub trait ChatStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Removes the claim of `claimant` to run the chat, if there is one.
+    /// Ends the exclusive right of `claimant` to continue the chat, if `claimant` has this right.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -111,8 +112,12 @@ pub trait ChatStore: Send + Sync {
     ///
     /// # Errors
     /// `conflict` if the chat has another revision, because another process has changed the chat.
-    async fn remove_revision(&self, owner: &str, id: &str, revision: u64)
-    -> Result<(), StoreError>;
+    async fn remove_chat_at_revision(
+        &self,
+        owner: &str,
+        id: &str,
+        revision: u64,
+    ) -> Result<(), StoreError>;
 
     /// Removes the chats last changed before this time, and returns their number.
     ///

@@ -87,7 +87,7 @@ impl StoreError {
         self.kind
     }
 
-    /// Returns whether a later retry may succeed.
+    /// Returns whether the store is unavailable at present, so that a later retry may succeed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.kind == StoreErrorKind::Unavailable

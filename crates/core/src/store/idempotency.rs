@@ -7,7 +7,8 @@ use super::{StoreError, Timestamp};
 /// The key by which a caller identifies a request, so that sending the request twice runs it once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
-    /// The owner of the key: two callers may choose the same key.
+    /// Identifies the principal and the user that chose the key. Requests with different scopes may
+    /// have the same key.
     pub scope: String,
     /// The key, as the caller sent it.
     pub key: String,
@@ -19,7 +20,7 @@ pub struct IdempotencyKey {
 pub enum KeyClaim {
     /// The caller has claimed the key: run the request, then record its result or release the key.
     Claimed,
-    /// Another request with this key has not ended.
+    /// Another request has claimed the key, and has no recorded result.
     InProgress {
         /// The fingerprint of the other request.
         fingerprint: String,
@@ -44,11 +45,13 @@ pub const UNFINISHED_KEY_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 /// Stores the results of requests with an `Idempotency-Key`.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Claims a key that is free, or that expired at or before `expired_until`, a time that
-    /// [`keys_expired_until`](Self::keys_expired_until) returned. `fingerprint` identifies the
-    /// request, so that the caller can detect reuse of the key for another request. A claim without
-    /// a result remains `InProgress` for [`UNFINISHED_KEY_TTL`] after its expiry: the request may
-    /// still run, or its process died and it is unknown whether the request ran.
+    /// Claims a key for a request. Succeeds if the key is free, or if it expired at or before
+    /// `expired_until`. Pass the time that [`keys_expired_until`](Self::keys_expired_until)
+    /// returned as `expired_until`. `fingerprint` identifies the request, so that the caller can
+    /// detect reuse of the key for another request.
+    ///
+    /// A claim without a result remains `InProgress` for [`UNFINISHED_KEY_TTL`] after its expiry,
+    /// because it is unknown whether the request ran or still runs.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -93,8 +96,8 @@ pub trait IdempotencyStore: Send + Sync {
     /// The store cannot be read.
     async fn key_bytes(&self) -> Result<Vec<(String, u64)>, StoreError>;
 
-    /// Removes the results that expired by `until`, and the claims without a result that expired at
-    /// least [`UNFINISHED_KEY_TTL`] earlier. Returns their number.
+    /// Removes the keys with a result that expired by `until`, and the keys without a result that
+    /// expired at least [`UNFINISHED_KEY_TTL`] before `until`. Returns the number of removed keys.
     ///
     /// # Errors
     /// The store cannot be written.

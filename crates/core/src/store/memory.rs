@@ -6,11 +6,11 @@ use super::{StoreError, Timestamp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryCategory {
-    /// The memory is a fact.
+    /// Something that is true, such as "Alice works in the library".
     Fact,
-    /// The memory is a preference of a user.
+    /// What a user prefers, such as "Alice wants short answers".
     Preference,
-    /// The memory is a topic of conversation.
+    /// A topic of conversation, such as "the exhibition in May".
     Topic,
 }
 

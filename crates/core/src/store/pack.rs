@@ -19,7 +19,8 @@ pub struct LogEntry {
 pub struct LogSummary {
     /// The name of the log, unique within its pack.
     pub log: String,
-    /// The newest entry; its number is the number of entries ever added.
+    /// The newest entry. Its [`number`](LogEntry::number) is also the count of entries ever added
+    /// to the log.
     pub latest: LogEntry,
 }
 
@@ -56,7 +57,7 @@ pub trait PackStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError>;
+    async fn find_document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError>;
 
     /// Removes a document, and returns whether it existed.
     ///

@@ -52,13 +52,14 @@ pub trait PinStore: Send + Sync {
     /// The store cannot be written.
     async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin, StoreError>;
 
-    /// Returns the pins of one owner, ordered by name.
+    /// Returns the pins of one owner, ordered by tool name.
     ///
     /// # Errors
     /// The store cannot be read.
     async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError>;
 
-    /// Returns all pins of a server: first the pins for all users, then by user and name.
+    /// Returns all pins of a server: first the pins that apply to all users, then the pins of
+    /// individual users, ordered by user and tool name.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -68,7 +69,11 @@ pub trait PinStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>, StoreError>;
+    async fn find_pin(
+        &self,
+        owner: PinOwner<'_>,
+        tool: &str,
+    ) -> Result<Option<ToolPin>, StoreError>;
 
     /// Stores the definition that the server offers in place of the accepted definition; `None` if
     /// the server offers the accepted definition again.

@@ -10,7 +10,7 @@ use super::StoreError;
 pub enum SecretKind {
     /// OAuth tokens and client credentials for a server.
     OAuthTokens,
-    /// A credential for a server that all users share.
+    /// A credential that all users of a server share.
     Credential,
     /// A credential of one user for a server.
     UserCredential,
@@ -105,7 +105,7 @@ pub trait SecretStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>, StoreError>;
+    async fn find_secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>, StoreError>;
 
     /// Removes a secret. Succeeds if there is none.
     ///

@@ -22,13 +22,13 @@ pub struct ServerRecord {
     pub updated_at: Timestamp,
 }
 
-/// Which of the servers with the same name owns the calls, approvals and pins that are recorded
-/// under this name.
+/// The owner of the calls, approvals and pins that are recorded under a server's name. A server of
+/// the configuration file can have the same name as a server in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordOwner {
-    /// The stored server with the name owns the records.
+    /// The server in the store owns the records.
     StoredServer,
-    /// Another server with the name, which is not in the store, owns the records.
+    /// A server that is not in the store, but in the configuration file, owns the records.
     UnstoredServer,
 }
 
@@ -49,7 +49,7 @@ pub trait ServerStore: Send + Sync {
     async fn update_server(
         &self,
         server: &ServerRecord,
-        records: RecordOwner,
+        record_owner: RecordOwner,
     ) -> Result<(), StoreError>;
 
     /// Records that a connection was established. Does nothing if the server no longer exists.
@@ -58,24 +58,24 @@ pub trait ServerStore: Send + Sync {
     /// The store cannot be written.
     async fn mark_server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Removes a server. If `records` is [`RecordOwner::StoredServer`], also removes the calls and
-    /// pins that are recorded under the name of the server.
+    /// Removes a server. If `record_owner` is [`RecordOwner::StoredServer`], also removes the calls
+    /// and pins that are recorded under the name of the server.
     ///
     /// # Errors
     /// `not_found` if there is no such server.
-    async fn remove_server(&self, id: &str, records: RecordOwner) -> Result<(), StoreError>;
+    async fn remove_server(&self, id: &str, record_owner: RecordOwner) -> Result<(), StoreError>;
 
     /// Returns the server with this ID.
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn server(&self, id: &str) -> Result<Option<ServerRecord>, StoreError>;
+    async fn find_server(&self, id: &str) -> Result<Option<ServerRecord>, StoreError>;
 
     /// Returns the server with this name.
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn server_named(&self, name: &str) -> Result<Option<ServerRecord>, StoreError>;
+    async fn find_server_by_name(&self, name: &str) -> Result<Option<ServerRecord>, StoreError>;
 
     /// Returns all servers, ordered by name.
     ///

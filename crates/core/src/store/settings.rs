@@ -9,7 +9,7 @@ pub trait SettingsStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn setting(&self, key: &str) -> Result<Option<String>, StoreError>;
+    async fn find_setting(&self, key: &str) -> Result<Option<String>, StoreError>;
 
     /// Stores a value, replacing the previous one.
     ///
@@ -17,7 +17,8 @@ pub trait SettingsStore: Send + Sync {
     /// The store cannot be written.
     async fn set_setting(&self, key: &str, json: &str) -> Result<(), StoreError>;
 
-    /// Stores a value if the key has none. Of concurrent calls, the first wins.
+    /// Stores a value if the key has none; an existing value stays unchanged. Of concurrent calls,
+    /// the first one stores its value.
     ///
     /// # Errors
     /// The store cannot be written.

@@ -10,9 +10,9 @@ pub type ActingIdentityFuture =
 /// The identity and credential with which a tool acts for a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActingIdentity {
-    /// The acting identity; does not change when the credential is renewed. An approval is valid
-    /// only for the acting identity of the approved call, and the tool must not act under another
-    /// identity.
+    /// The ID of the account that the tool uses. Does not change when the credential is renewed. An
+    /// approval is valid only for the acting identity of the approved call, and the tool must not
+    /// act under another identity.
     pub identity: String,
     /// A value that identifies the credential without containing it, and changes with the
     /// credential. A cached result is used only for calls with the same value.

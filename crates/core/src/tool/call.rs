@@ -69,8 +69,8 @@ impl ToolCall {
     }
 
     /// Returns the arguments as an object, for the formats of Anthropic and Google. Arguments that
-    /// are not an object, for which the call has failed, become `{"INVALID_JSON": text}`, the form
-    /// in which Anthropic's documentation recommends to return them to the model.
+    /// are not an object become `{"INVALID_JSON": text}`, as Anthropic's documentation recommends.
+    /// A call with such arguments has failed, but stays in the conversation.
     ///
     /// ```
     /// use pillion_core::tool::ToolCall;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    ActingIdentity, FurtherCalls, JsonObject, Link, Nesting, QuotaAccount, ResultMemory,
+    ActingIdentity, JsonObject, Link, NestedCallHandle, Nesting, QuotaAccount, ResultMemory,
     ToolFilter, TraceContext,
 };
 use crate::call_id::CallId;
@@ -57,7 +57,7 @@ pub struct CallContext {
     pub nesting: Option<Arc<Nesting>>,
     /// Runs nested calls. The executor sets this field before it runs a tool that [makes
     /// calls](super::Tool::makes_calls).
-    pub further_calls: Option<FurtherCalls>,
+    pub nested_calls: Option<NestedCallHandle>,
     /// IDs of granted approvals. A call runs if its approval has one of these IDs.
     pub approved: HashSet<String>,
     /// Arguments that approvers set in place of the arguments of the approved calls, by the ID of

@@ -42,8 +42,8 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// Returns the tool's own name on its MCP server. Default: `None`, for a tool that belongs to
-    /// no server.
+    /// Returns the name by which the tool's MCP server knows the tool, without any prefix that
+    /// Pillion adds. Default: `None`, for a tool that belongs to no server.
     fn name_on_server(&self) -> Option<&str> {
         None
     }
@@ -102,7 +102,7 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Returns whether the tool does nothing except call other tools. Such a tool needs no permit
     /// of the executor, because its nested calls take one each, and gets
-    /// [`CallContext::further_calls`]. Default: `false`.
+    /// [`CallContext::nested_calls`]. Default: `false`.
     fn makes_calls(&self) -> bool {
         false
     }

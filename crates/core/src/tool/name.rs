@@ -10,7 +10,7 @@ use crate::digest::sha256_hex;
 /// The name of a tool: matches `^[a-zA-Z_][a-zA-Z0-9_-]*$`, with at most
 /// [`MAX_LENGTH`](Self::MAX_LENGTH) characters. Cheap to clone.
 ///
-/// Some providers allow only shorter names; they get the [short form](Self::short).
+/// Providers that allow only shorter names get the [short form](Self::short).
 ///
 /// ```
 /// use pillion_core::tool::ToolName;

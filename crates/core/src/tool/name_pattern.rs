@@ -19,7 +19,7 @@ pub enum ToolNamePattern {
 }
 
 impl ToolNamePattern {
-    /// Parses a name, or a prefix followed by `*`.
+    /// Parses a name, or a prefix followed by `*`. Returns `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let Some(prefix) = text.strip_suffix('*') else {

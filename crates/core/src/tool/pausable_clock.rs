@@ -24,10 +24,11 @@ struct State {
     paused_time: Duration,
 }
 
-/// Keeps the clock paused until dropped.
+/// A guard that keeps the clock paused until the guard is dropped.
 pub(crate) struct Pause(Arc<PausableClock>);
 
-/// Suspends one pause of the clock until dropped.
+/// A guard for work of a waiting call. Until the guard is dropped, the wait of this call does not
+/// pause the clock.
 pub(crate) struct Resumption(Arc<PausableClock>);
 
 impl PausableClock {
@@ -37,8 +38,8 @@ impl PausableClock {
         Pause(Arc::clone(self))
     }
 
-    /// Suspends one pause of the clock, for work of the waiting call that counts toward its
-    /// deadline.
+    /// Lets the clock run during work of a waiting call that counts toward the deadline: until the
+    /// returned guard is dropped, only the waits of other calls pause the clock.
     pub(crate) fn resume(self: &Arc<Self>) -> Resumption {
         self.end_wait();
         Resumption(Arc::clone(self))

@@ -4,7 +4,7 @@
 #[non_exhaustive]
 pub enum QuotaAccount {
     /// A verified user, or the unverified user that the call names if no principal was
-    /// authenticated.
+    /// authenticated. Empty for a call with neither user nor principal.
     User(String),
     /// An authenticated principal whose call names no user or an unverified user. All such calls of
     /// the principal count together, whichever users the calls claim.

@@ -38,7 +38,7 @@ pub(super) struct Lookups {
 struct RunningLookup {
     id: u64,
     started_at: Instant,
-    outcome: OutcomeReceiver,
+    receiver: OutcomeReceiver,
 }
 
 /// Dropped when the thread of a lookup ends: removes the lookup from the running lookups, and then
@@ -87,19 +87,19 @@ impl Lookups {
         if let Ok(address) = name.parse() {
             return Ok(vec![address]);
         }
-        let mut outcome = match self.join(&name) {
-            Some(outcome) => outcome,
+        let mut receiver = match self.join(&name) {
+            Some(receiver) => receiver,
             None => {
                 let permits = Arc::clone(&self.permits);
                 let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
                 // Another caller may have started a lookup of the name while this caller waited.
                 match self.join(&name) {
-                    Some(outcome) => outcome,
+                    Some(receiver) => receiver,
                     None => self.start(name, permit)?,
                 }
             }
         };
-        let received_outcome = outcome.wait_for(Option::is_some).await;
+        let received_outcome = receiver.wait_for(Option::is_some).await;
         match received_outcome.map(|outcome| outcome.clone()) {
             Ok(Some(Ok(addresses))) => Ok(addresses),
             Ok(Some(Err(error))) => Err(io::Error::new(error.kind(), error)),
@@ -115,7 +115,7 @@ impl Lookups {
         let newest_lookup = lookups_of_name.last()?;
         let is_shared = newest_lookup.started_at.elapsed() < MAX_SHARED_AGE
             || lookups_of_name.len() >= MAX_LOOKUPS_PER_NAME;
-        is_shared.then(|| newest_lookup.outcome.clone())
+        is_shared.then(|| newest_lookup.receiver.clone())
     }
 
     fn start(
@@ -123,7 +123,7 @@ impl Lookups {
         name: String,
         permit: OwnedSemaphorePermit,
     ) -> io::Result<OutcomeReceiver> {
-        let (sender, outcome) = watch::channel(None);
+        let (sender, receiver) = watch::channel(None);
         let id = {
             let mut running_lookups = self.running_lookups.lock();
             let lookups_of_name = running_lookups.entry(name.clone()).or_default();
@@ -131,7 +131,7 @@ impl Lookups {
             lookups_of_name.push(RunningLookup {
                 id,
                 started_at: Instant::now(),
-                outcome: outcome.clone(),
+                receiver: receiver.clone(),
             });
             id
         };
@@ -143,13 +143,13 @@ impl Lookups {
         };
         let thread = thread::Builder::new().name("dns-lookup".to_owned());
         thread.spawn(move || {
-            let addresses = (guard.lookups.resolve)(&guard.name).map_err(Arc::new);
+            let outcome = (guard.lookups.resolve)(&guard.name).map_err(Arc::new);
             // The lookup is removed before its outcome is sent, so that a later caller does not
             // join a finished lookup.
             drop(guard);
-            sender.send_replace(Some(addresses));
+            sender.send_replace(Some(outcome));
         })?;
-        Ok(outcome)
+        Ok(receiver)
     }
 }
 

@@ -73,7 +73,7 @@ impl StoredTokens {
 
     async fn find(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
         let hash = token_hash(token);
-        let lookup_result = timeout(LOOKUP_TIMEOUT, self.store.access_token(&hash)).await;
+        let lookup_result = timeout(LOOKUP_TIMEOUT, self.store.find_access_token(&hash)).await;
         let result = lookup_result.unwrap_or_else(|_| {
             let seconds = LOOKUP_TIMEOUT.as_secs();
             let message = format!("the store did not look up an access token within {seconds} s");

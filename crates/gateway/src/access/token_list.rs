@@ -180,8 +180,8 @@ impl TokenCheck for TokenList {
 
 impl fmt::Debug for TokenList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.entries.iter().map(|entry| &entry.grant);
-        f.debug_list().entries(names).finish()
+        let grants = self.entries.iter().map(|entry| &entry.grant);
+        f.debug_list().entries(grants).finish()
     }
 }
 

@@ -51,7 +51,8 @@ impl TokenValidity {
         if !is_valid {
             tracing::info!(
                 client = token.grant.name,
-                "Closing a stream: its access token was revoked or changed, or has expired"
+                "Closing a stream: its access token was revoked or changed, has expired, or cannot \
+                 be checked"
             );
         }
         is_valid

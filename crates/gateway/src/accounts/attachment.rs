@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Charge, PrincipalAccounts, Usage};
+use super::{AccountReservation, PrincipalAccounts, Usage};
 
 /// A request that is running, and whether its client is still connected.
 #[derive(Debug)]
@@ -17,7 +17,9 @@ enum State {
     /// The client waits for the response.
     Attached,
     /// The client has disconnected.
-    Detached(#[expect(dead_code, reason = "releases the charge when dropped")] Charge),
+    Detached(
+        #[expect(dead_code, reason = "releases the reservation when dropped")] AccountReservation,
+    ),
     Ended,
 }
 
@@ -50,24 +52,24 @@ impl PrincipalAccounts {
         (Attachment(Arc::clone(&request)), RunGuard(request))
     }
 
-    /// Begins a request like [`attach`](Self::attach), except that the request continues without
-    /// its client even above the limits on detached requests. The caller rejects such a request if
-    /// the account [is full](Self::is_full), so that at most one request per connection exceeds the
-    /// limits.
+    /// Begins a request like [`attach`](Self::attach), but if the client disconnects, the request
+    /// always continues, even above the limits on detached requests. The caller must reject the
+    /// request if the account [is full](Self::is_full), so that at most one request per connection
+    /// exceeds the limits.
     pub fn commit(
         self: &Arc<Self>,
         principal: Option<&str>,
         bytes: u64,
     ) -> (CommittedAttachment, RunGuard) {
-        let (attachment, run) = self.attach(principal);
-        (CommittedAttachment { attachment, bytes }, run)
+        let (attachment, run_guard) = self.attach(principal);
+        (CommittedAttachment { attachment, bytes }, run_guard)
     }
 }
 
 impl Attachment {
-    /// Records that the client has disconnected. `bytes` returns the memory of the request, which
-    /// is charged to the principal. Returns whether the request may continue within the limits on
-    /// detached requests; otherwise the caller cancels the request.
+    /// Records that the client has disconnected. Returns whether the limits on detached requests
+    /// allow the request to continue; otherwise, the caller must cancel the request. `bytes`
+    /// returns the memory of the request, in bytes.
     #[must_use]
     pub fn detach(&self, bytes: impl FnOnce() -> u64) -> bool {
         let request = &self.0;
@@ -77,10 +79,10 @@ impl Attachment {
         }
         let usage = Usage::for_request(bytes());
         let principal = request.principal.as_deref();
-        let Some(charge) = request.accounts.charge(principal, usage) else {
+        let Some(reservation) = request.accounts.try_reserve(principal, usage) else {
             return false;
         };
-        *state = State::Detached(charge);
+        *state = State::Detached(reservation);
         true
     }
 }
@@ -92,7 +94,7 @@ impl Drop for CommittedAttachment {
         if matches!(*state, State::Attached) {
             let usage = Usage::for_request(self.bytes);
             let principal = request.principal.as_deref();
-            *state = State::Detached(request.accounts.charge_anyway(principal, usage));
+            *state = State::Detached(request.accounts.reserve_above_limits(principal, usage));
         }
     }
 }
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_always_continues_is_charged_over_the_limit() {
+    fn a_request_that_always_continues_reserves_memory_above_the_limit() {
         let accounts = accounts();
         let alice = Some("token:a");
         let requests: Vec<_> = (0..5).map(|_| accounts.commit(alice, 90)).collect();

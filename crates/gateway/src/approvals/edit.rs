@@ -1,7 +1,7 @@
 //! Arguments that an approver changes before the call runs.
 //!
 //! The approver changes the arguments as shown, with some values redacted. If the approver leaves a
-//! redacted value unchanged, the call runs with its original value, so neither the approver nor the
+//! redacted value unchanged, the call runs with the original value, so neither the approver nor the
 //! store gets a secret. New values of redacted members are rejected, because the store would
 //! contain them unencrypted.
 

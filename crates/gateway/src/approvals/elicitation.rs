@@ -65,10 +65,10 @@ pub(super) fn request_verdict(redaction: &Redaction, request: &ApprovalRequest) 
 /// Resolves once with the decision in the client's response to the elicitation. Never resolves if
 /// no elicitation was sent.
 pub(super) async fn wait_for_verdict(elicitation: &mut PendingVerdict) -> Option<Verdict> {
-    let Some(question) = elicitation else {
+    let Some(pending_verdict) = elicitation else {
         return std::future::pending().await;
     };
-    let verdict = question.await;
+    let verdict = pending_verdict.await;
     *elicitation = None;
     verdict
 }

@@ -53,7 +53,7 @@ pub(super) fn for_unreadable_arguments() -> ToolFailure {
 }
 
 /// Creates the failure of a call whose approval cannot be read from or written to the store.
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+#[expect(clippy::needless_pass_by_value, reason = "called by `map_err`")]
 pub(super) fn for_store_error(error: StoreError) -> ToolFailure {
     static FAILURE_LOG_LIMIT: RepeatLimit = RepeatLimit::new();
     if let Some(repeated) = FAILURE_LOG_LIMIT.record_failure() {
@@ -61,6 +61,6 @@ pub(super) fn for_store_error(error: StoreError) -> ToolFailure {
     }
     ToolFailure::new(
         ErrorCode::Unavailable,
-        "Approvals cannot be read or written: the store failed",
+        "Approvals cannot be read or written, because the store failed: try again later",
     )
 }

@@ -1,5 +1,5 @@
-//! The decisions on approvals for which calls wait. One task reads the store for all callers that
-//! wait for one approval, and the number of waiting callers of each principal is limited.
+//! The decisions that calls wait for. One task reads the store for all callers that wait for one
+//! approval, and the number of waiting callers of each principal is limited.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use pillion_core::tool::ToolFailure;
 use tokio::sync::{Notify, watch};
 
 use super::failure;
-use crate::accounts::{AccountLimits, Charge, PrincipalAccounts, Usage};
+use crate::accounts::{AccountLimits, AccountReservation, PrincipalAccounts, Usage};
 
 /// Interval at which the store is read for each approval, to find decisions that were made in
 /// another process.
@@ -40,7 +40,7 @@ pub struct PendingDecisions {
 /// The task that reads the store for one approval. Publishes one outcome, then ends.
 #[derive(Debug)]
 struct ApprovalPoll {
-    outcome: watch::Sender<Option<PollOutcome>>,
+    outcome_sender: watch::Sender<Option<PollOutcome>>,
     /// Notified when a request of this process has decided the approval, so that the task reads the
     /// store at once.
     wake_signal: Notify,
@@ -91,9 +91,9 @@ impl PendingDecisions {
 
     /// Returns a permit for another waiting caller of `principal`, or `None` if the principal
     /// already has the maximum number of waiting callers.
-    pub(super) fn try_acquire_permit(&self, principal: Option<&str>) -> Option<Charge> {
+    pub(super) fn try_acquire_permit(&self, principal: Option<&str>) -> Option<AccountReservation> {
         self.waiting_callers
-            .charge(principal, Usage::for_request(0))
+            .try_reserve(principal, Usage::for_request(0))
     }
 
     /// Waits until the approval with this ID is decided or no longer exists. All callers that wait
@@ -106,11 +106,11 @@ impl PendingDecisions {
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
-        let mut outcome = self.subscribe(id, read_approval);
-        let result = outcome.wait_for(Option::is_some).await;
-        let decision = result.ok().and_then(|decision| decision.clone());
-        // The polling task was dropped, for example with its runtime.
-        decision.unwrap_or_else(|| Err(failure::for_unread_decision()))
+        let mut receiver = self.subscribe(id, read_approval);
+        let result = receiver.wait_for(Option::is_some).await;
+        let outcome = result.ok().and_then(|outcome| outcome.clone());
+        // Without an outcome, the polling task was dropped, for example with its runtime.
+        outcome.unwrap_or_else(|| Err(failure::for_unread_decision()))
     }
 
     fn subscribe<L>(
@@ -123,11 +123,11 @@ impl PendingDecisions {
     {
         let mut polls = self.polls.lock();
         if let Some(poll) = polls.get(id) {
-            return poll.outcome.subscribe();
+            return poll.outcome_sender.subscribe();
         }
-        let (outcome, receiver) = watch::channel(None);
+        let (outcome_sender, receiver) = watch::channel(None);
         let poll = Arc::new(ApprovalPoll {
-            outcome,
+            outcome_sender,
             wake_signal: Notify::new(),
         });
         polls.insert(id.to_owned(), Arc::clone(&poll));
@@ -156,17 +156,17 @@ impl PollRegistration {
                 // The poll is removed before the outcome is published, so that a later caller
                 // starts a new poll.
                 self.remove();
-                self.poll.outcome.send_replace(outcome);
+                self.poll.outcome_sender.send_replace(outcome);
                 return;
             }
             tokio::select! {
                 () = self.poll.wake_signal.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
-                () = self.poll.outcome.closed() => {
+                () = self.poll.outcome_sender.closed() => {
                     let mut polls = self.decisions.polls.lock();
                     // The count of receivers is reliable, because no caller can subscribe while
                     // `polls` is locked.
-                    if self.poll.outcome.receiver_count() == 0 {
+                    if self.poll.outcome_sender.receiver_count() == 0 {
                         polls.remove(&self.id);
                         return;
                     }

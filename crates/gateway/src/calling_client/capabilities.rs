@@ -63,7 +63,8 @@ fn known_members(capability: &str) -> Option<&'static [&'static str]> {
     known_capability.map(|(_, members)| *members)
 }
 
-/// Returns a capability with only its known members, each reduced to an empty object.
+/// Returns a capability with only the members `members`. A member whose size exceeds an eighth of
+/// [`MAX_CAPABILITY_BYTES`] becomes an empty object.
 fn reduce(capability: Value, members: &[&str]) -> Value {
     let Value::Object(mut members_by_name) = capability else {
         return Value::Object(Map::new());

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use super::message::{self, LOG_LEVEL, METHOD_NOT_FOUND, Members};
+use super::message::{self, LOG_LEVEL_KEY, METHOD_NOT_FOUND, Members};
 
 /// Maximum number of messages that wait for a slow client; further notifications are dropped.
 const MAX_WAITING_MESSAGES: usize = 256;
@@ -95,9 +95,9 @@ pub struct ClientLink {
     progress_token: Option<Box<RawValue>>,
     /// The lowest log level that the request sets in its `_meta` (MCP 2026-07-28).
     request_level: Option<Box<RawValue>>,
-    /// The request's parameters for the upstream server. They do not contain the trace context or
-    /// the members of `_meta` that are meant for the sidecar alone.
-    other_params: Members,
+    /// The request's parameters for the upstream server, without the members of `_meta` that are
+    /// meant for the sidecar alone.
+    params: Members,
     /// The trace context in the request's `_meta`.
     meta_trace: Option<TraceContext>,
     /// The trace context in which the sidecar handles the request.
@@ -108,7 +108,7 @@ pub struct ClientLink {
 /// client's order and text, except the tool's name, the arguments and, if the trace context differs
 /// from the client's, `_meta`.
 pub(crate) struct ForwardedCall<'a> {
-    other_params: &'a Members,
+    params: &'a Members,
     name: &'a str,
     arguments: &'a JsonObject,
     meta: ForwardedMeta,
@@ -125,7 +125,7 @@ enum ForwardedMeta {
 impl Serialize for ForwardedCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut params = serializer.serialize_map(None)?;
-        for (key, value) in self.other_params {
+        for (key, value) in self.params {
             match (key.as_str(), &self.meta) {
                 ("name", _) => params.serialize_entry(key, self.name)?,
                 ("arguments", _) => params.serialize_entry(key, self.arguments)?,
@@ -133,7 +133,7 @@ impl Serialize for ForwardedCall<'_> {
                 _ => params.serialize_entry(key, value)?,
             }
         }
-        if !self.other_params.contains_key("arguments") {
+        if !self.params.contains_key("arguments") {
             params.serialize_entry("arguments", self.arguments)?;
         }
         if let ForwardedMeta::Replaced(Some(meta)) = &self.meta {
@@ -175,22 +175,22 @@ impl ClientLink {
         let progress_token = meta
             .shift_remove("progressToken")
             .filter(|token| token.get() != "null" && token.get().len() <= MAX_ID_BYTES);
-        let request_level = meta.shift_remove(LOG_LEVEL);
+        let request_level = meta.shift_remove(LOG_LEVEL_KEY);
         let meta_trace = parse_trace(&meta);
         // All remaining keys that MCP reserves in `_meta` are removed, because they are meant for
         // the sidecar alone.
         meta.retain(|key, _| !key.starts_with(RESERVED_META));
-        let mut other_params = request.params.clone();
-        other_params.shift_remove("_meta");
+        let mut params = request.params.clone();
+        params.shift_remove("_meta");
         if let (false, Ok(meta)) = (meta.is_empty(), message::raw(&meta)) {
-            other_params.insert("_meta".to_owned(), meta);
+            params.insert("_meta".to_owned(), meta);
         }
         let link = Self {
             requester,
             messages,
             progress_token,
             request_level,
-            other_params,
+            params,
             meta_trace,
             trace: OnceLock::new(),
         };
@@ -205,7 +205,7 @@ impl ClientLink {
         trace: Option<&TraceContext>,
         replacements: impl IntoIterator<Item = (&'static str, Box<RawValue>)>,
     ) -> Members {
-        let mut params = self.other_params.clone();
+        let mut params = self.params.clone();
         for (key, value) in replacements {
             params.insert(key.to_owned(), value);
         }
@@ -236,7 +236,7 @@ impl ClientLink {
             })
         };
         ForwardedCall {
-            other_params: &self.other_params,
+            params: &self.params,
             name,
             arguments,
             meta,
@@ -248,7 +248,7 @@ impl ClientLink {
     fn meta_with_trace(&self, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
         let trace = trace.filter(|trace| Some(*trace) != self.meta_trace.as_ref())?;
         let mut meta: Members = self
-            .other_params
+            .params
             .get("_meta")
             .and_then(|meta| serde_json::from_str(meta.get()).ok())
             .unwrap_or_default();
@@ -287,7 +287,7 @@ impl ClientLink {
         if let Some(level) = &self.request_level
             && let Ok(level) = serde_json::from_str(level.get())
         {
-            options.meta.insert(LOG_LEVEL.to_owned(), level);
+            options.meta.insert(LOG_LEVEL_KEY.to_owned(), level);
         }
         if let (Some(token), true) = (self.progress_token.clone(), self.requester.can_stream) {
             let messages = self.messages.clone();
@@ -307,8 +307,8 @@ impl ClientLink {
     /// Returns a digest of the parameters that an upstream server gets in addition to the tool's
     /// name and arguments, except the trace context; `None` if there are no such parameters.
     pub fn params_digest(&self) -> Option<String> {
-        let other_params = self.further_params();
-        let text = (!other_params.is_empty()).then(|| serde_json::to_string(&other_params).ok())?;
+        let params = self.further_params();
+        let text = (!params.is_empty()).then(|| serde_json::to_string(&params).ok())?;
         text.map(|text| sha256_hex(&text))
     }
 
@@ -324,7 +324,7 @@ impl ClientLink {
     pub(crate) fn forwarded_params(&self) -> Result<Option<ForwardedParameters>, ToolFailure> {
         let mut meta = Members::new();
         if let Some(level) = &self.request_level {
-            meta.insert(LOG_LEVEL.to_owned(), level.clone());
+            meta.insert(LOG_LEVEL_KEY.to_owned(), level.clone());
         }
         let capabilities = &self.requester.capabilities;
         if !capabilities.is_empty() {
@@ -354,7 +354,7 @@ impl ClientLink {
     /// Returns the parameters that an upstream server gets in addition to the tool's name and
     /// arguments, without the trace context.
     fn further_params(&self) -> Members {
-        let params = self.other_params.iter().filter_map(|(key, value)| {
+        let params = self.params.iter().filter_map(|(key, value)| {
             let value = match key.as_str() {
                 "name" | "arguments" => return None,
                 "_meta" => remove_trace(value, self.meta_trace.as_ref())?,
@@ -388,7 +388,7 @@ impl ClientLink {
         let capability = required_capability(method).filter(|_| self.requester.can_stream);
         let capabilities = &self.requester.capabilities;
         if capability.is_none_or(|capability| !capabilities.contains_key(capability)) {
-            return Err(unsupported_method(method));
+            return Err(unsupported_method_error(method));
         }
         let (reply, response) = oneshot::channel();
         let question = Question {
@@ -467,7 +467,7 @@ fn required_capability(method: &str) -> Option<&'static str> {
     }
 }
 
-pub(crate) fn unsupported_method(method: &str) -> RpcError {
+pub(crate) fn unsupported_method_error(method: &str) -> RpcError {
     let message = format!("The client that made the call does not support {method}");
     RpcError::new(METHOD_NOT_FOUND, message)
 }

@@ -6,7 +6,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::message::Members;
 
-/// A validated entry of `tools/list`, with each member as its server or worker wrote it.
+/// A validated entry of `tools/list`, with each member as the server or worker wrote it.
 #[derive(Debug)]
 pub(crate) struct ListedTool {
     /// The entry as raw JSON, because parsed members take many times as much memory.

@@ -27,11 +27,11 @@ pub const HEADER_MISMATCH: i64 = -32020;
 pub const INTERNAL_ERROR: i64 = -32603;
 
 /// The key of the protocol revision in `_meta` (MCP 2026-07-28).
-pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub const PROTOCOL_VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 /// The key of the log level in `_meta` (MCP 2026-07-28).
-pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 /// The key of the subscription's ID in `_meta` (MCP 2026-07-28).
-pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+pub const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The members of an object in their order, each as the client or server wrote it.
 pub type Members = IndexMap<String, Box<RawValue>>;
@@ -69,8 +69,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns a string parameter, such as a URI or the name of a tool, that has at most
-    /// [`MAX_IDENTIFIER_BYTES`].
+    /// Returns a string parameter, such as a URI or the name of a tool, of at most
+    /// [`MAX_IDENTIFIER_BYTES`] bytes.
     pub fn text(&self, key: &str) -> Result<String, RpcError> {
         let type_error = || invalid_params(format!("'{key}' must be a string"));
         let raw_text = self.params.get(key).ok_or_else(type_error)?;
@@ -102,9 +102,9 @@ impl Request {
     }
 }
 
-/// An invalid message; `id` is the request's ID if it could be read.
+/// An invalid message, and the error for its sender.
 #[derive(Debug)]
-pub struct Unreadable {
+pub struct UnreadableMessage {
     /// The request's ID, if it could be read.
     pub id: Option<Box<RawValue>>,
     /// The error for the client.
@@ -136,8 +136,8 @@ struct IdMember<'a> {
 impl Inbound {
     /// Parses one message. Where MCP requires an object, `[]` counts as `{}`, and `null` counts as
     /// a missing value.
-    pub fn parse(text: &str) -> Result<Self, Unreadable> {
-        let to_unreadable = |id: Option<&RawValue>, code, message: String| Unreadable {
+    pub fn parse(text: &str) -> Result<Self, UnreadableMessage> {
+        let to_unreadable = |id: Option<&RawValue>, code, message: String| UnreadableMessage {
             id: id.filter(|id| is_valid_id(id)).map(ToOwned::to_owned),
             error: RpcError::new(code, message),
         };
@@ -149,7 +149,8 @@ impl Inbound {
         }
         let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| {
             if error.is_data() {
-                return to_unreadable(None, INVALID_REQUEST, "Invalid request".to_owned());
+                let message = "Invalid request: expected a JSON object with each member once";
+                return to_unreadable(None, INVALID_REQUEST, message.to_owned());
             }
             let message = format!("Parse error: {}", json_error_text(&error));
             to_unreadable(None, PARSE_ERROR, message)
@@ -190,8 +191,9 @@ impl Inbound {
             }),
             (None, Some(id)) => {
                 let outcome = match (envelope.error, envelope.result) {
-                    (Some(error), _) => Err(serde_json::from_value(error)
-                        .unwrap_or_else(|_| RpcError::new(INTERNAL_ERROR, "Unknown error"))),
+                    (Some(error), _) => Err(serde_json::from_value(error).unwrap_or_else(|_| {
+                        RpcError::new(INTERNAL_ERROR, "The client sent an invalid error response")
+                    })),
                     (None, Some(result)) => Ok(objects::read_result(result)
                         .map_err(|error| to_invalid_request(&json_error_text(&error)))?),
                     (None, None) => {
@@ -337,8 +339,8 @@ fn encode(message: &impl Serialize) -> Bytes {
     serde_json::to_vec(message).map_or_else(|_| Bytes::new(), Bytes::from)
 }
 
-/// Adds members at the front of the object `result`, except those that it already has. The rest of
-/// the JSON text stays unchanged byte for byte.
+/// Adds members at the front of the object `result`, except members that `result` already has. The
+/// rest of the JSON text stays unchanged byte for byte.
 pub fn with_members(result: Box<RawValue>, members: &[(&str, &str)]) -> Box<RawValue> {
     let text = result.get();
     let Ok(existing) = serde_json::from_str::<IndexMap<std::borrow::Cow<'_, str>, &RawValue>>(text)

@@ -1,4 +1,4 @@
-//! The credentials of a server itself, stored as one entry of the vault.
+//! The shared credentials of a server, stored as one entry of the vault.
 
 use pillion_mcp_client::Authentication;
 use secrecy::{ExposeSecret, SecretString};
@@ -80,8 +80,8 @@ impl Credentials {
         let authentication: Authentication =
             result.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
                 let full_message = error.into_inner().to_string();
-                // All other error messages of `serde_json` are replaced, because they could repeat
-                // a credential.
+                // Messages of `serde_json` other than `missing field` are replaced, because they
+                // could repeat a credential.
                 let message = if full_message.starts_with("missing field") {
                     full_message
                 } else {

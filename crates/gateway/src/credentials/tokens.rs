@@ -28,9 +28,9 @@ impl Account {
         })
     }
 
-    /// Returns whether the tokens need the consent of a user. Other tokens can be obtained again
-    /// without interaction.
-    pub fn is_consented(&self) -> bool {
+    /// Returns whether the tokens need the consent of a user. Tokens that need no consent can be
+    /// obtained again without interaction.
+    pub fn needs_consent(&self) -> bool {
         self.grant == OAuthGrant::AuthorizationCode
     }
 }
@@ -47,7 +47,7 @@ fn oauth_config(server: &ServerConfig) -> Option<&OAuthConfig> {
 pub(super) struct TokenOwner {
     /// The identity in the format of [`VaultTokenStore`].
     pub(super) identity: String,
-    /// The version of the user's credential; empty for the server's own tokens.
+    /// The version of the user's credential; empty for tokens that all users of the server share.
     pub(super) version: String,
     /// The label of the server.
     pub(super) server: String,
@@ -80,7 +80,7 @@ impl TokenStores {
 
     /// Closes token stores like [`close`](Self::close), without waiting for tokens that are being
     /// saved.
-    pub(super) fn close_matching(&self, is_match: impl Fn(&TokenOwner) -> bool) {
+    pub(super) fn close_without_waiting(&self, is_match: impl Fn(&TokenOwner) -> bool) {
         for store in self.find_stores(is_match) {
             store.mark_closed();
         }

@@ -105,8 +105,8 @@ impl UserCredentials {
         self.vault.read().clone()
     }
 
-    /// Returns the store for OAuth tokens of the server itself; `None` without a vault, or if the
-    /// server does not use OAuth.
+    /// Returns the store for the OAuth tokens that all users of the server share; `None` without a
+    /// vault, or if the server does not use OAuth.
     pub fn tokens_of_server(&self, server: &ServerConfig) -> Option<Arc<VaultTokenStore>> {
         self.token_store(server, String::new(), "")
     }
@@ -124,13 +124,13 @@ impl UserCredentials {
         self.token_store(server, format_identity(id, user), version)
     }
 
-    /// Prevents token stores for this user of the server `id` from saving tokens, except those of
-    /// the credential version `current_version`.
+    /// Prevents token stores for this user of the server `id` from saving tokens, except token
+    /// stores for the credential version `current_version`.
     pub(crate) fn close_other_tokens(&self, id: &str, user: &str, current_version: Option<&str>) {
         let identity = format_identity(id, user);
         let is_current = |owner: &TokenOwner| Some(owner.version.as_str()) == current_version;
         self.tokens
-            .close_matching(|owner| owner.identity == identity && !is_current(owner));
+            .close_without_waiting(|owner| owner.identity == identity && !is_current(owner));
     }
 
     fn token_store(
@@ -148,16 +148,16 @@ impl UserCredentials {
         Some(self.tokens.issue(self.vault()?, owner))
     }
 
-    /// Closes the servers' own token stores for which `is_match` returns `true`, given the server's
-    /// label and the key. The token stores of users are unaffected.
+    /// Closes the servers' shared token stores for which `is_match` returns `true`, given the
+    /// server's label and the key. The token stores of users are unaffected.
     pub async fn close_tokens_of_servers(&self, is_match: impl Fn(&str, &TokenKey) -> bool) {
         let is_server_owned =
             |owner: &TokenOwner| owner.identity.is_empty() && is_match(&owner.server, &owner.key);
         self.tokens.close(is_server_owned).await;
     }
 
-    /// Closes the servers' own token stores for `key`, and removes the tokens under `key` from the
-    /// vault.
+    /// Closes the servers' shared token stores for `key`, and removes the tokens under `key` from
+    /// the vault.
     pub async fn forget_tokens_of_server(&self, key: &TokenKey) -> Result<(), CredentialError> {
         self.close_tokens_of_servers(|_, other| other == key).await;
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
@@ -186,7 +186,8 @@ impl UserCredentials {
         secret.map(|secret| parse_credential(&secret)).transpose()
     }
 
-    /// Stores a credential, and replaces the previous one, including its OAuth tokens.
+    /// Stores a credential in place of the previous one. Also removes the OAuth tokens of the
+    /// previous credential, unless the new credential uses OAuth.
     pub async fn put(
         &self,
         server: &str,

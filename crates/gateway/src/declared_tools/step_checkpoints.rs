@@ -44,7 +44,10 @@ impl CheckpointStore for StepCheckpoints {
         let store = Arc::clone(&self.store);
         let expires_at = Timestamp::now().plus(self.ttl);
         Box::pin(async move {
-            let to_failure = |error: serde_json::Error| ToolFailure::internal(error.to_string());
+            let to_failure = |error: serde_json::Error| {
+                let message = format!("Cannot serialize the finished steps: {error}");
+                ToolFailure::internal(message)
+            };
             let json = serde_json::to_string(&checkpoint).map_err(to_failure)?;
             let result = store.save_step_checkpoint(&key, &json, expires_at).await;
             result.map_err(|error| to_store_failure(&error))

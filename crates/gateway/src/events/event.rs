@@ -69,7 +69,7 @@ pub enum Event<'a> {
     ApprovalDecided(&'a ApprovalRecord),
     /// A changed configuration was applied, or rejected with an error.
     ConfigurationReloaded {
-        /// Why the new configuration was rejected.
+        /// Why the new configuration was rejected; `None` if it was applied.
         error: Option<&'a str>,
     },
 }
@@ -154,7 +154,7 @@ impl Event<'_> {
         }
     }
 
-    /// Returns the event's data as one line of JSON, without secrets and long values.
+    /// Returns the event's data, including the current time. The data contains no secrets.
     pub(super) fn data(&self) -> Value {
         let mut data = match self {
             Self::CallPending { call_context, tool } => {
@@ -277,7 +277,10 @@ const MAX_EVENT_BYTES: usize = 8 * 1024;
 /// Maximum size of each text in the first attempt to shorten an event, in bytes. Each further
 /// attempt halves this limit.
 const MAX_TEXT_BYTES: usize = 2 * 1024;
-const MAX_TEXT_BYTES_PER_ITEM: usize = 32;
+
+/// The maximum number of items of a shortened list is the current limit on the size of texts
+/// divided by this number.
+const TEXT_BYTES_PER_ITEM: usize = 32;
 
 /// Serializes the data of an event. If the data is too large, texts are shortened, lists have only
 /// their first items, and `truncated` is true.
@@ -288,7 +291,7 @@ pub(super) fn serialize_limited(mut data: Value) -> String {
     }
     data["truncated"] = json!(true);
     let mut max_text_bytes = MAX_TEXT_BYTES;
-    while text.len() > MAX_EVENT_BYTES && max_text_bytes >= MAX_TEXT_BYTES_PER_ITEM {
+    while text.len() > MAX_EVENT_BYTES && max_text_bytes >= TEXT_BYTES_PER_ITEM {
         shorten_members(&mut data, max_text_bytes);
         text = data.to_string();
         max_text_bytes /= 2;
@@ -300,7 +303,7 @@ fn shorten_members(value: &mut Value, max_text_bytes: usize) {
     match value {
         Value::String(text) => *text = shortened(text, max_text_bytes).into_owned(),
         Value::Array(items) => {
-            items.truncate(max_text_bytes / MAX_TEXT_BYTES_PER_ITEM);
+            items.truncate(max_text_bytes / TEXT_BYTES_PER_ITEM);
             for item in items {
                 shorten_members(item, max_text_bytes);
             }

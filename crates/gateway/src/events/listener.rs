@@ -8,7 +8,7 @@ use super::{BusPosition, Event, EventBus, SerializedEvent};
 /// Approximate maximum size of the events that [`Listener::next`] returns together, in bytes.
 const BATCH_BYTES: usize = 16 * 1024;
 
-/// The kinds of events that a listener receives; all by default.
+/// The kinds of events that a client receives; all by default.
 #[derive(Debug, Clone, Default)]
 pub struct EventKinds(Option<Vec<&'static str>>);
 
@@ -38,15 +38,16 @@ impl EventKinds {
     }
 }
 
-/// A listener of the bus. Pending events are stored only in the shared ring.
+/// The position of one client in the events of the bus. Pending events are stored only in the
+/// shared ring.
 #[derive(Debug)]
 pub struct Listener {
     bus: Arc<EventBus>,
     kinds: EventKinds,
-    /// The only user whose calls and approvals the listener receives; `None` for all.
+    /// The only user whose calls and approvals the client receives; `None` for all users.
     only_user: Option<String>,
     position: watch::Receiver<BusPosition>,
-    /// The number of the next event.
+    /// The sequence number of the next event.
     next_number: u64,
     /// The first message of the stream; `None` after it was returned.
     first_message: Option<Bytes>,
@@ -64,8 +65,9 @@ impl Listener {
             None => (end_number, ready_event(&bus.epoch, end_number)),
             Some(Some(number)) => (number + 1, Bytes::from_static(b": again\n\n")),
             Some(None) => {
-                let first = bus.ring.lock().first_number();
-                (first, reset_event(&bus.epoch, first, "unknown"))
+                let first_number = bus.ring.lock().first_number();
+                let event = reset_event(&bus.epoch, first_number, "unknown");
+                (first_number, event)
             }
         };
         Self {
@@ -79,7 +81,7 @@ impl Listener {
     }
 
     /// Restricts the listener to the calls and approvals of one verified user, if set. Events
-    /// without a user, such as a server's status, are for all listeners.
+    /// that belong to no user, such as the status of a server, are not restricted.
     pub fn for_user(mut self, only_user: Option<String>) -> Self {
         self.only_user = only_user;
         self

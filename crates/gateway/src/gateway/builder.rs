@@ -220,14 +220,14 @@ impl GatewayBuilder<'_> {
         credentials: &UserCredentials,
         checkpoints: &Arc<dyn CheckpointStore>,
     ) -> (LoadedPacks, Vec<Arc<dyn Tool>>) {
-        let declared = declared_tools::build(&self.0.declared, checkpoints);
+        let declared_tools = declared_tools::build(&self.0.declared, checkpoints);
         let Some(state) = state else {
-            return (loaded_packs.clone(), declared);
+            return (loaded_packs.clone(), declared_tools);
         };
         let mut tools = tools::build_configured(self.0, Some(state.store()), credentials);
         let (loaded_packs, pack_tools) = loaded_packs.reload(self.0, models, state.store());
         tools.extend(pack_tools);
-        tools.extend(declared);
+        tools.extend(declared_tools);
         (loaded_packs, tools)
     }
 

@@ -17,7 +17,7 @@ pub(super) struct UnknownTools {
     /// The tool prefixes of the MCP servers that have one, in lower case, by the server's label.
     prefixes: BTreeMap<String, String>,
     /// Whether the warning about names in settings that match no tool was logged.
-    were_missing_logged: AtomicBool,
+    were_missing_names_logged: AtomicBool,
 }
 
 /// A tool name in a setting.
@@ -68,7 +68,7 @@ impl UnknownTools {
             (server.label().to_owned(), prefix)
         });
         Self {
-            were_missing_logged: AtomicBool::new(unmatched_names.is_empty()),
+            were_missing_names_logged: AtomicBool::new(unmatched_names.is_empty()),
             unmatched_names: Mutex::new(unmatched_names),
             prefixes: prefixes.filter(|(_, prefix)| !prefix.is_empty()).collect(),
         }
@@ -102,8 +102,8 @@ impl UnknownTools {
     /// Returns the names in settings that match no tool on the first call, and nothing on later
     /// calls.
     fn take_missing_names(&self, registry: &ToolRegistry) -> Vec<NamedTool> {
-        if self.were_missing_logged.load(Ordering::Relaxed)
-            || self.were_missing_logged.swap(true, Ordering::Relaxed)
+        if self.were_missing_names_logged.load(Ordering::Relaxed)
+            || self.were_missing_names_logged.swap(true, Ordering::Relaxed)
         {
             return Vec::new();
         }
@@ -183,7 +183,11 @@ mod tests {
                 ("enabled_tools 'roll_dyce' of model 'm'", "roll_dyce"),
             ]
         );
-        assert!(unknown_tools.were_missing_logged.load(Ordering::Relaxed));
+        assert!(
+            unknown_tools
+                .were_missing_names_logged
+                .load(Ordering::Relaxed)
+        );
         assert!(unknown_tools.take_missing_names(&registry).is_empty());
     }
 

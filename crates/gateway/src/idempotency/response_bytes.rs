@@ -20,7 +20,7 @@ struct ByteCounts {
     read_at: Instant,
 }
 
-/// Returns the scope of a key in the store: principal and user.
+/// Returns the scope of an idempotency key in the store, which identifies the principal and user.
 pub fn format_scope(principal: Option<&str>, user: Option<&str>) -> String {
     serde_json::json!([principal, user]).to_string()
 }
@@ -38,10 +38,10 @@ impl ResponseBytes {
         let mut cached_counts = self.0.lock().await;
         let counts = match &mut *cached_counts {
             Some(counts) if counts.read_at.elapsed() < REFRESH_INTERVAL => counts,
-            outdated => outdated.insert(read_counts(store).await?),
+            outdated_counts => outdated_counts.insert(read_counts(store).await?),
         };
-        let owner = principal.map(str::to_owned);
-        let stored_bytes = counts.bytes_by_principal.entry(owner).or_default();
+        let principal_name = principal.map(str::to_owned);
+        let stored_bytes = counts.bytes_by_principal.entry(principal_name).or_default();
         let is_within_limit = stored_bytes.saturating_add(bytes) <= max_bytes;
         if is_within_limit {
             *stored_bytes += bytes;

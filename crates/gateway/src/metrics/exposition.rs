@@ -129,7 +129,8 @@ impl Scrape {
         encode_histogram(begin_histograms(encoder, name, help)?, &requests.latency)?;
 
         let listeners = [("unix", &self.metrics.unix), ("tcp", &self.metrics.tcp)];
-        let open_counts = listeners.map(|(name, stats)| ([("transport", name)], stats.open()));
+        let open_counts =
+            listeners.map(|(name, stats)| ([("transport", name)], stats.open_count()));
         let help = "Open connections, by transport";
         encode_gauges(encoder, "pillion_connections", help, open_counts)?;
         let totals = listeners.into_iter().flat_map(|(transport, stats)| {

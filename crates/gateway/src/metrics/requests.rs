@@ -27,7 +27,7 @@ pub struct RequestLabels {
 }
 
 impl RequestMetrics {
-    /// Counts a request.
+    /// Counts a request; `elapsed` is the time until the head of its response.
     pub fn add(&self, method: &str, route: &str, status: u16, elapsed: Duration) {
         let labels = RequestLabels {
             route: route.to_owned(),
@@ -46,7 +46,7 @@ impl RequestMetrics {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns all counts.
+    /// Returns the number of requests with each set of labels.
     #[must_use]
     pub fn counts(&self) -> Vec<(RequestLabels, u64)> {
         let counts = self.counts.read();

@@ -49,7 +49,7 @@ impl Outcome {
 /// The calls of one tool.
 #[derive(Debug, Default)]
 pub struct ToolStats {
-    /// The label of the tool's MCP server.
+    /// The label of the tool's MCP server; `None` for a tool of no server.
     pub server: Option<String>,
     outcomes: [AtomicU64; Outcome::OUTCOME_NAMES.len()],
     /// The durations of finished calls.

@@ -42,15 +42,15 @@ impl NativeEndpoint {
 #[derive(Debug, Default)]
 pub struct NativeTools {
     servers: Vec<NativeServer>,
-    /// Replacements of the tools that the provider calls. The executor runs a replacement, which
-    /// does nothing, to decide whether the provider may call the tool.
+    /// Replacements of the tools that the provider calls. The executor runs a replacement to check
+    /// and record a call; the replacement itself does not call the tool.
     overrides: CallerOnlyTools,
 }
 
 impl NativeTools {
     /// Selects, from the `tools` that the model may see, those that the provider calls directly. If
-    /// the provider cannot request approval, does not select tools that need approval; the sidecar
-    /// runs these tools.
+    /// the provider cannot request approval, the tools that need approval are not selected, and the
+    /// sidecar runs them.
     pub fn for_model(model: &Model, executor: &Executor, tools: &[Arc<RegisteredTool>]) -> Self {
         let mut native_tools = Self::default();
         let Some(api) = model.api else {

@@ -95,8 +95,8 @@ pub(super) async fn compare(
         tracing::warn!(
             server.label = owner.server,
             user = owner.user,
-            "An MCP server has reached the maximum number of pins: further definitions count as \
-             changed"
+            "An MCP server has reached the maximum number or size of pins: further definitions \
+             count as changed"
         );
     }
     Ok(comparison.unaccepted_tools)
@@ -199,7 +199,7 @@ async fn find_predecessors(
         let entries = pins.into_iter().map(|pin| (pin.tool.clone(), pin));
         let by_tool: HashMap<_, _> = entries.collect();
         let mut renames = Renames::new(&by_tool, &definitions);
-        let with_predecessors = definitions
+        let definitions_with_predecessors = definitions
             .into_iter()
             .map(|definition| {
                 let is_new = !by_tool.contains_key(&definition.name);
@@ -211,7 +211,7 @@ async fn find_predecessors(
             })
             .collect();
         let bytes = pinned_bytes;
-        (OwnedPins { by_tool, bytes }, with_predecessors)
+        (OwnedPins { by_tool, bytes }, definitions_with_predecessors)
     })
     .await
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use pillion_core::{
-    is_bidi_control, is_control_character, is_hidden, is_invisible, is_tag_character,
+    is_bidi_control, is_control_character, is_hidden, is_invisible, is_tag_character, truncated,
 };
 
 /// Maximum number of warnings about one definition.
@@ -63,9 +63,11 @@ fn push_member(path: &mut String, key: &str) {
     if !path.is_empty() {
         path.push('.');
     }
-    match key.char_indices().nth(MAX_PATH_BYTES) {
-        Some((end, _)) => path.push_str(&format!("{}...", visible(&key[..end]))),
-        None => path.push_str(&visible(key)),
+    let name = visible(key);
+    let beginning = truncated(&name, MAX_PATH_BYTES);
+    path.push_str(beginning);
+    if beginning.len() < name.len() {
+        path.push_str("...");
     }
 }
 

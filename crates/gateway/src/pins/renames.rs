@@ -49,12 +49,14 @@ struct ToolFeatures {
 
 impl Renames {
     pub(super) fn new(pins: &HashMap<String, ToolPin>, definitions: &[Definition]) -> Self {
-        let listed: HashSet<_> = definitions.iter().map(|tool| tool.name.as_str()).collect();
-        let has_new_tool = listed.iter().any(|name| !pins.contains_key(*name));
+        let listed_names: HashSet<_> = definitions.iter().map(|tool| tool.name.as_str()).collect();
+        let has_new_tool = listed_names.iter().any(|name| !pins.contains_key(*name));
         // A tool that waits to be accepted is skipped: no other tool can be its renamed form,
         // because it was never accepted.
         let is_removed = |pin: &&ToolPin| {
-            has_new_tool && !listed.contains(pin.tool.as_str()) && !super::is_never_accepted(pin)
+            has_new_tool
+                && !listed_names.contains(pin.tool.as_str())
+                && !super::is_never_accepted(pin)
         };
         let features = pins
             .values()

@@ -54,7 +54,7 @@ impl CleanUp {
 
     pub(super) async fn run(self) {
         loop {
-            match self.store.clock().await {
+            match self.store.record_clock_reading().await {
                 Ok(clock) => self.clean_up(&clock).await,
                 Err(error) => tracing::warn!(%error, "Cannot remove old records"),
             }
@@ -81,7 +81,11 @@ impl CleanUp {
         }
         let now = clock.settled_time(Timestamp::now());
         let approved_before = now.minus(APPROVED_CALL_TTL);
-        if let Err(error) = self.store.cancel_undecided(approved_before, now).await {
+        if let Err(error) = self
+            .store
+            .cancel_undecided_calls(approved_before, now)
+            .await
+        {
             tracing::warn!(
                 %error,
                 "Cannot cancel the calls whose approval has expired, or was used although the call \
@@ -98,7 +102,7 @@ impl CleanUp {
 
     async fn remove_results(&self, clock: &ClockHistory) {
         let Some(results) = &self.results else { return };
-        let cutoff = |age| clock.cutoff_for_age(age).map_or(UNIX_EPOCH, system_time);
+        let cutoff = |age| clock.cutoff_for_age(age).map_or(UNIX_EPOCH, to_system_time);
         results
             .clean_up(cutoff(results.ttl()), cutoff(UNFINISHED_FILE_TTL))
             .await;
@@ -123,9 +127,9 @@ impl CleanUp {
         // unfinished requests are removed `UNFINISHED_KEY_TTL` later, so the earlier of the two
         // cutoff times is used.
         let expired_until = clock.expired_until(self.key_ttl);
-        let unfinished_keys = clock.expired_until(self.key_ttl + UNFINISHED_KEY_TTL);
-        if let (Some(expired), Some(unfinished)) = (expired_until, unfinished_keys) {
-            let cutoff = expired.min(unfinished);
+        let unfinished_until = clock.expired_until(self.key_ttl + UNFINISHED_KEY_TTL);
+        if let (Some(expired_until), Some(unfinished_until)) = (expired_until, unfinished_until) {
+            let cutoff = expired_until.min(unfinished_until);
             self.store.remove_expired_keys(cutoff).await?;
         }
         if let Some(cutoff) = clock.expired_until(self.approval_ttl) {
@@ -139,7 +143,7 @@ impl CleanUp {
     }
 }
 
-fn system_time(at: Timestamp) -> SystemTime {
+fn to_system_time(at: Timestamp) -> SystemTime {
     let since_epoch = Duration::from_millis(u64::try_from(at.as_millis()).unwrap_or(0));
     UNIX_EPOCH + since_epoch
 }

@@ -11,7 +11,7 @@ const STORE_ID_SETTING: &str = "store.id";
 /// # Errors
 /// Fails only if the store cannot be read.
 pub async fn read(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
-    let json = store.setting(STORE_ID_SETTING).await?;
+    let json = store.find_setting(STORE_ID_SETTING).await?;
     Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
 }
 

@@ -142,8 +142,9 @@ impl Telemetry {
         self.start_span(name, SpanKind::Server, parent, attributes)
     }
 
-    /// Starts the span of an incoming MCP request, as a child of the span in its `_meta`, or else
-    /// of the HTTP request's span. `tool` must be an existing tool.
+    /// Starts the span of an incoming MCP request, as a child of `meta_trace`, the span in the
+    /// request's `_meta`, or else of `http_trace`, the HTTP request's span. `tool` must be an
+    /// existing tool.
     pub fn start_mcp_span(
         &self,
         method: &str,
@@ -210,14 +211,14 @@ impl Span {
         }
     }
 
-    /// Ends the span of a call to a server's tool.
+    /// Ends the span of a call to a server's tool, as failed if `outcome` is an error.
     pub(crate) fn end_tool_span<T>(mut self, outcome: &Result<T, ToolFailure>) {
         if let Err(failure) = outcome {
             self.fail(failure.code.as_str());
         }
     }
 
-    /// Ends the span of a request.
+    /// Ends the span of a request, as failed if `outcome` is an error.
     pub fn end_request_span<T>(mut self, outcome: &Result<T, RpcError>) {
         if let Err(error) = outcome {
             self.set("rpc.response.status_code", error.code.to_string());

@@ -1,4 +1,5 @@
-//! Connections with a server under its own credential or under the credential of the calling user.
+//! Connections with a server under the shared credential or under the credential of the calling
+//! user.
 //! Each connection routes requests and log messages of the server to the client that they belong
 //! to.
 
@@ -15,10 +16,10 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 
 use crate::calling_client::link::{self, ClientLink};
-use crate::credentials::{UserCredential, UserCredentials, file_id, url_origin};
+use crate::credentials::{UserCredential, UserCredentials, server_id_from_label, url_origin};
 
-/// Interval at which unused user connections, and those whose credential was changed or removed,
-/// are closed.
+/// Interval at which user connections are closed that are idle, or whose credential was changed or
+/// removed.
 pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Maximum number of user connections per server. Above the limit, the least recently used
@@ -41,7 +42,7 @@ pub struct CallerConnections {
     /// configuration file.
     server_id: String,
     section: Arc<McpServerSection>,
-    /// The connection under the server's own credential.
+    /// The connection under the server's shared credential.
     shared_connection: Arc<UpstreamConnection>,
     /// Whether the server was disconnected manually and must not be used.
     is_closed: AtomicBool,
@@ -84,7 +85,7 @@ impl CallerConnections {
     ) -> Self {
         let id = section.id.clone();
         Self {
-            server_id: id.unwrap_or_else(|| file_id(section.label())),
+            server_id: id.unwrap_or_else(|| server_id_from_label(section.label())),
             section: Arc::clone(section),
             shared_connection: Arc::clone(shared_connection),
             is_closed: AtomicBool::new(false),
@@ -136,13 +137,14 @@ impl CallerConnections {
         }
     }
 
-    /// Returns the connection for a call of this caller: the connection that `acting_identity` has
-    /// selected, if the call still has that identity.
+    /// Returns the connection for a call of this caller. If `acting_identity` has already selected a
+    /// connection for the call, returns that connection.
     ///
     /// # Errors
-    /// If the server was disconnected; if the call names no user, a user that the caller may not
-    /// act for, or a user without a credential; or if the call was admitted, and possibly approved,
-    /// under another identity.
+    /// - The server was disconnected.
+    /// - The call needs a user's credential, and names no user, a user that the caller may not act
+    ///   for, or a user without a credential.
+    /// - The call was admitted under another identity.
     pub async fn for_caller(
         &self,
         context: &CallContext,
@@ -199,8 +201,8 @@ impl CallerConnections {
         context: &CallContext,
         acting_as: &ActingAs<'_>,
     ) -> Result<(), ToolFailure> {
-        let admitted = context.acting_identity.as_ref();
-        if admitted.is_none_or(|admitted| admitted.identity == acting_as.identity()) {
+        let admitted_identity = context.acting_identity.as_ref();
+        if admitted_identity.is_none_or(|admitted| admitted.identity == acting_as.identity()) {
             return Ok(());
         }
         let label = self.section.label();
@@ -364,7 +366,7 @@ impl CallerConnections {
     }
 }
 
-/// Ends a session when its calls have finished.
+/// Ends a session when its calls have finished, or after [`LAST_CALLS_TIMEOUT`].
 fn close_when_unused(connection: Arc<UpstreamConnection>) {
     tokio::spawn(async move {
         let started_at = Instant::now();
@@ -375,7 +377,7 @@ fn close_when_unused(connection: Arc<UpstreamConnection>) {
     });
 }
 
-/// A connection with a server under one credential, which is the server's own or a user's.
+/// A connection with a server under one credential, which is the shared credential or a user's.
 /// Connections never share a session, server-initiated messages or tool lists.
 #[derive(Debug)]
 pub struct UpstreamConnection {
@@ -443,7 +445,7 @@ impl ServerRequestRouter {
                 async move {
                     match link {
                         Some(link) => link.send_request(method, params).await,
-                        None => Err(link::unsupported_method(method)),
+                        None => Err(link::unsupported_method_error(method)),
                     }
                 }
             }

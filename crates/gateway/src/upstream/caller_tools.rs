@@ -61,14 +61,14 @@ impl CallerTools {
         missing_credentials.find(|MissingCredential { label, .. }| owners.owns(label, name))
     }
 
-    /// Returns the tool that MCP clients know by the server's own name `own_name`.
-    pub fn find_by_own_name(
+    /// Returns the tool that MCP clients know by the unprefixed name `unprefixed_name`.
+    pub fn find_by_unprefixed_name(
         &self,
         upstreams: &Upstreams,
-        own_name: &str,
+        unprefixed_name: &str,
     ) -> Option<Arc<RegisteredTool>> {
         let mut matching_tools = self.listed_tools.iter().filter(|(_, tool)| {
-            tool.remote_name() == own_name && self.allows_own_name(upstreams, tool)
+            tool.remote_name() == unprefixed_name && self.allows_unprefixed_name(upstreams, tool)
         });
         let (name, _) = matching_tools.next()?;
         let is_only_match = matching_tools.next().is_none();
@@ -176,11 +176,11 @@ impl Upstreams {
                             .unlisted_server_labels
                             .push(server.label.clone());
                     }
-                    let unavailable = listing.error.map(|error| UnavailableServer {
+                    let unavailable_server = listing.error.map(|error| UnavailableServer {
                         label: server.label.clone(),
                         error,
                     });
-                    caller_tools.unavailable_servers.extend(unavailable);
+                    caller_tools.unavailable_servers.extend(unavailable_server);
                 }
                 Err(failure) => {
                     if failure.code == ErrorCode::Unavailable {

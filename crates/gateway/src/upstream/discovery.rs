@@ -20,11 +20,11 @@ use super::{BlockedTool, UpstreamTool, Upstreams};
 use crate::connections::ConnectionStatus;
 use crate::events::{Event, ToolChanges};
 
-/// Maximum duration of a `tools/list` request after which change notifications of the server are
-/// honored at once. After a slower response, notifications are ignored for `BACKOFF_FACTOR` times
-/// the duration of the request, so that a slow server cannot delay all clients permanently.
+/// Duration above which a `tools/list` request counts as slow. After a slow request, change
+/// notifications of the server are ignored for `NOTIFICATION_PAUSE_FACTOR` times the duration of
+/// the request, so that a slow server cannot delay all clients permanently.
 const SLOW_LIST_THRESHOLD: Duration = Duration::from_millis(250);
-const BACKOFF_FACTOR: u32 = 10;
+const NOTIFICATION_PAUSE_FACTOR: u32 = 10;
 
 /// Why `tools/list` is sent to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Upstreams {
         match result {
             Ok(tools) => {
                 let tools = Arc::new(tools);
-                let (checked, definitions) = check_tools(server, &tools).await;
+                let (checked_tools, definitions) = check_tools(server, &tools).await;
                 let names = definitions.iter().map(|definition| definition.name.clone());
                 server.listed_names.add(names);
                 let owner = server.pin_owner(None);
@@ -120,7 +120,14 @@ impl Upstreams {
                         if server.is_closed() {
                             return;
                         }
-                        self.accept(server, &tools, state, checked, &blocked_names, duration);
+                        self.accept(
+                            server,
+                            &tools,
+                            state,
+                            checked_tools,
+                            &blocked_names,
+                            duration,
+                        );
                     }
                     Err(error) => self.record_failure(server, state, error, is_due),
                 }
@@ -135,14 +142,16 @@ impl Upstreams {
     async fn wait_for_same_prefix(&self, server: &Arc<Server>) {
         let is_other = |other: &&Arc<Server>| !Arc::ptr_eq(other, server);
         let earlier_servers = self.servers.iter().take_while(is_other);
-        for earlier in earlier_servers.filter(|other| other.tool_prefix == server.tool_prefix) {
+        let has_same_prefix = |other: &&Arc<Server>| other.tool_prefix == server.tool_prefix;
+        for earlier_server in earlier_servers.filter(has_same_prefix) {
             // Waiting for the lock has a timeout to prevent a deadlock: during a reload, two
             // configurations share the servers and may lock them in different orders.
-            drop(timeout(self.section.discovery_timeout, earlier.state.lock()).await);
+            drop(timeout(self.section.discovery_timeout, earlier_server.state.lock()).await);
         }
     }
 
-    /// Returns the servers whose last request failed.
+    /// Returns the servers that were disconnected manually, or whose last `tools/list` request
+    /// failed.
     pub(super) fn unavailable_servers(&self) -> Vec<UnavailableServer> {
         let unavailable_servers = self.servers.iter().filter_map(|server| {
             let closed_error = server.is_closed().then(|| NOT_CONNECTED_MESSAGE.to_owned());
@@ -229,39 +238,40 @@ impl Upstreams {
         if server.report.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connected, None);
         }
-        let registration = self.server_tools.registration.lock();
+        let registration_guard = self.server_tools.registration_lock.lock();
         let listed_tools = ListedTools {
             upstreams: self.latest(),
             server,
             raw_tools,
         };
-        let blocked_by_name = blocked_names.iter().map(|tool| {
+        let blocked_entries = blocked_names.iter().map(|tool| {
             let (server, tool) = (Arc::clone(server), tool.clone());
             let blocked_tool = BlockedTool { server, tool };
             (blocked_tool.name(), blocked_tool)
         });
         let owners = &listed_tools.upstreams.owners;
-        let blocked_by_name: IndexMap<String, BlockedTool> = blocked_by_name
+        let blocked_by_name: IndexMap<String, BlockedTool> = blocked_entries
             .filter(|(name, _)| owners.may_offer(&server.label, name))
             .collect();
         // A tool is blocked before it is unregistered, so that its name is never unknown.
-        let all_blocked = &self.server_tools.blocked_tools;
-        all_blocked.write().extend(blocked_by_name.clone());
-        let registered = listed_tools.register(tools, blocked_names, &state.tools);
-        all_blocked.write().retain(|name, other| {
+        let all_blocked_tools = &self.server_tools.blocked_tools;
+        all_blocked_tools.write().extend(blocked_by_name.clone());
+        let registered_tools = listed_tools.register(tools, blocked_names, &state.tools);
+        all_blocked_tools.write().retain(|name, other| {
             !Arc::ptr_eq(&other.server, server) || blocked_by_name.contains_key(name)
         });
-        let names = registered.iter().map(|(name, _)| name.clone()).collect();
-        self.publish_tool_changes(server, &registered);
+        let registered_names = registered_tools.iter().map(|(name, _)| name.clone());
+        let names = registered_names.collect();
+        self.publish_tool_changes(server, &registered_tools);
         {
             let mut offered_tools = self.server_tools.tools.write();
             offered_tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
-            offered_tools.extend(registered);
+            offered_tools.extend(registered_tools);
         }
-        drop(registration);
+        drop(registration_guard);
         // The first request includes connecting, and does not count as slow.
         let is_slow = duration > SLOW_LIST_THRESHOLD && state.next_request_at.is_some();
-        let paused_until = is_slow.then(|| Instant::now() + duration * BACKOFF_FACTOR);
+        let paused_until = is_slow.then(|| Instant::now() + duration * NOTIFICATION_PAUSE_FACTOR);
         server.notification_pause.set(paused_until);
         *state = DiscoveryState {
             tools: names,

@@ -28,9 +28,9 @@ pub(super) struct DiscoveryState {
 /// Counts the requests for a server's tools.
 #[derive(Debug, Default)]
 pub(super) struct ListRequestCounts {
-    /// The number of the last started request.
+    /// The sequence number of the request that was started last.
     pub(super) last_started: AtomicU64,
-    /// The number of the last finished request.
+    /// The sequence number of the request that was finished last.
     pub(super) last_finished: AtomicU64,
 }
 
@@ -74,8 +74,8 @@ impl DiscoveryState {
     }
 }
 
-/// The time until which change notifications of a server are ignored. Shared between the requests
-/// that set it and the listeners that check it.
+/// The time until which change notifications of a server are ignored. Set after each successful
+/// `tools/list` request, and checked before a notification is honored.
 #[derive(Debug, Default)]
 pub struct NotificationPause(Mutex<Option<Instant>>);
 

@@ -1,4 +1,4 @@
-//! Checks which entries of a server's lists can be offered, and logs the problems of the others.
+//! Checks which entries of a server's lists can be offered, and logs the problems of the entries.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -112,7 +112,7 @@ impl EntryChecker {
         }
         let entry_name = log_name(kind, raw_entry);
         for reason in reasons {
-            if !self.is_new(&(kind, &entry_name, reason)) {
+            if !self.record_problem(&(kind, &entry_name, reason)) {
                 continue;
             }
             // The server's text is escaped, so that it cannot forge log lines.
@@ -127,9 +127,9 @@ impl EntryChecker {
         }
     }
 
-    /// Returns whether to log a problem, which is the case if the problem was not logged before and
-    /// fewer than `MAX_REPORTED_PROBLEMS` problems were logged.
-    fn is_new(&self, problem: &(EntryKind, &str, &str)) -> bool {
+    /// Records a problem as logged. Returns `false` if the problem must not be logged: if it was
+    /// logged before, or `MAX_REPORTED_PROBLEMS` problems were logged.
+    fn record_problem(&self, problem: &(EntryKind, &str, &str)) -> bool {
         let mut reported_hashes = self.reported_hashes.lock();
         reported_hashes.len() < MAX_REPORTED_PROBLEMS
             && reported_hashes.insert(self.hasher.hash_one(problem))
@@ -139,10 +139,10 @@ impl EntryChecker {
 /// Returns the name of an entry in the log: its identifier, or else the beginning of its JSON.
 fn log_name(kind: EntryKind, raw_entry: &RawValue) -> String {
     let entry: Option<Value> = serde_json::from_str(raw_entry.get()).ok();
-    let members = [kind.id_member(), "name", "title", "uri"];
+    let name_members = [kind.id_member(), "name", "title", "uri"];
     let name = entry
         .as_ref()
-        .and_then(|entry| members.iter().find_map(|key| entry.get(key)?.as_str()));
+        .and_then(|entry| name_members.iter().find_map(|key| entry.get(key)?.as_str()));
     let shown_name = name.unwrap_or_else(|| raw_entry.get());
     format!("{:?}", truncate_input(shown_name))
 }

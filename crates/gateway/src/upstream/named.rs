@@ -48,12 +48,12 @@ impl Upstreams {
         names: &[String],
         limit: Duration,
     ) -> Vec<UnavailableServer> {
-        let (upstreams, owned_names) = (Arc::clone(self), names.to_vec());
-        let discovery = async move { upstreams.discover_owners(&owned_names).await };
+        let (upstreams, name_list) = (Arc::clone(self), names.to_vec());
+        let discovery = async move { upstreams.discover_owners(&name_list).await };
         let Some(unavailable_servers) = run_with_timeout(limit, discovery).await else {
             let latest = self.latest();
             let is_listing = |server: &Arc<Server>| server.state.try_lock().is_err();
-            return latest.with_unanswered(names, limit, is_listing);
+            return latest.unavailable_or_unresponsive_servers(names, limit, is_listing);
         };
         unavailable_servers
     }
@@ -67,21 +67,22 @@ impl Upstreams {
         limit: Duration,
     ) -> CallerTools {
         let (upstreams, context) = (Arc::clone(self), context.clone());
-        let owned_names = names.to_vec();
-        let listing = async move { upstreams.find_user_tools(&context, &owned_names).await };
+        let name_list = names.to_vec();
+        let listing = async move { upstreams.find_user_tools(&context, &name_list).await };
         let Some(caller_tools) = run_with_timeout(limit, listing).await else {
             let latest = self.latest();
             let lists_for_user = |server: &Arc<Server>| !server.lists_for_all_users();
             let mut caller_tools = CallerTools::default();
-            caller_tools.unavailable_servers = latest.with_unanswered(names, limit, lists_for_user);
+            caller_tools.unavailable_servers =
+                latest.unavailable_or_unresponsive_servers(names, limit, lists_for_user);
             return caller_tools;
         };
         caller_tools
     }
 
-    /// Returns the unavailable servers. A server that has not responded within `limit` and may have
-    /// one of the tools `names` counts as unavailable.
-    fn with_unanswered(
+    /// Returns the unavailable servers. A server that could have one of the tools `names` and has
+    /// not responded within `limit` counts as unavailable.
+    fn unavailable_or_unresponsive_servers(
         &self,
         names: &[String],
         limit: Duration,
@@ -125,8 +126,8 @@ impl Upstreams {
     /// Returns the servers that own one of the names.
     pub(super) fn servers_owning(&self, names: &[String]) -> Vec<Arc<Server>> {
         let servers = self.servers.iter();
-        let owning = servers.filter(|server| names.iter().any(|name| self.owns(server, name)));
-        owning.cloned().collect()
+        let owners = servers.filter(|server| names.iter().any(|name| self.owns(server, name)));
+        owners.cloned().collect()
     }
 
     /// Returns the tool with this name as an unavailable tool, if one of `unavailable_servers` owns
@@ -152,7 +153,7 @@ impl Upstreams {
 impl CallerTools {
     /// Adds tools whose calls always fail, for those of `names` that begin with the prefix of an
     /// unavailable server, so that a composed tool reports why its steps cannot run.
-    pub fn add_unavailable(&mut self, upstreams: &Upstreams, names: &[String]) {
+    pub fn add_unavailable_tools(&mut self, upstreams: &Upstreams, names: &[String]) {
         let unavailable_servers = upstreams.latest().unavailable_servers();
         let tools = Arc::make_mut(&mut self.tools);
         for name in names
@@ -170,8 +171,8 @@ impl CallerTools {
     }
 }
 
-/// Time by which listing the tools of all servers may exceed the timeout of one request. This time
-/// is enough to wait for a request of another client, but not for a further request.
+/// Additional time for listing the tools of all servers, beyond the timeout of one request. This
+/// time is enough to wait for a request of another client, but not for a further request.
 const LIST_GRACE_PERIOD: Duration = Duration::from_millis(500);
 
 impl Upstreams {

@@ -22,9 +22,9 @@ pub(super) struct CheckedTool {
     index: usize,
 }
 
-/// Returns the tools of a list that can be offered, with their definitions, and logs the problems
-/// of the others. The list is checked on another thread, because even a small schema may take long
-/// to compile.
+/// Returns the tools of a list that can be offered, with their definitions, and logs why other
+/// tools of the list cannot be offered. The list is checked on another thread, because even a small
+/// schema may take long to compile.
 pub(super) async fn check_tools(
     server: &Arc<Server>,
     tools: &Arc<Vec<RawTool>>,

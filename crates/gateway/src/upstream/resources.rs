@@ -43,7 +43,7 @@ pub async fn list(
         .check_list(EntryKind::Resource, entries)
         .await
         .into_iter()
-        .map(|offered| offered.entry);
+        .map(|offered_entry| offered_entry.entry);
     Ok(raw_entries.collect())
 }
 

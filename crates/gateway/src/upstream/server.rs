@@ -31,7 +31,7 @@ pub struct Server {
     pub(super) tool_prefix: String,
     /// The prefix that the configuration sets explicitly.
     pub configured_prefix: Option<String>,
-    /// The connection under the server's own credential.
+    /// The connection under the server's shared credential.
     pub shared_connection: Arc<UpstreamConnection>,
     /// Chooses the connection of a call.
     pub connections: CallerConnections,
@@ -223,7 +223,7 @@ impl Server {
     }
 
     /// Returns whether the server lists its tools once for all users, which is the case if calls
-    /// may use the server's own credential, or if there is a credential for listing tools.
+    /// may use the server's shared credential, or if there is a credential for listing tools.
     pub fn lists_for_all_users(&self) -> bool {
         let has_credential = !matches!(
             self.section.server.authentication,
@@ -243,7 +243,7 @@ impl Server {
     }
 
     /// Returns whether the tools of this server have no prefix for MCP clients.
-    pub(super) fn uses_own_names(&self) -> bool {
+    pub(super) fn uses_unprefixed_names(&self) -> bool {
         self.configured_prefix.as_ref().is_none_or(String::is_empty)
     }
 
@@ -253,8 +253,8 @@ impl Server {
     }
 
     /// Returns whether the server has, or could have, a tool that clients know by this name.
-    pub(super) fn may_have_own_name(&self, name: &str) -> bool {
-        self.uses_own_names() && (self.is_unlisted() || self.listed_names.contains(name))
+    pub(super) fn may_have_unprefixed_name(&self, name: &str) -> bool {
+        self.uses_unprefixed_names() && (self.is_unlisted() || self.listed_names.contains(name))
     }
 
     /// Returns whether `name` is the server's prefix followed by the name of a tool that the server

@@ -75,8 +75,8 @@ impl HttpBody for CountedBody {
 impl Drop for CountedBody {
     fn drop(&mut self) {
         if let CountingMode::BodyParts(connection) = &self.mode {
-            // At its end, the stream releases the bytes that its calls have reserved and its events
-            // have not used.
+            // The stream has ended, so the bytes that its calls reserved and its events did not use
+            // are released.
             connection.begin_request();
         }
     }

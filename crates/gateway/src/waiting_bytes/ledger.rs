@@ -9,26 +9,27 @@ use tokio::time::Instant;
 /// memory always remains for others ("dynamic thresholds", Choudhury and Hahne, 1998).
 const MAX_SHARE_FACTOR: u64 = 6;
 
-/// The response bytes of each principal, and the claims that wait for memory.
+/// The response bytes of each principal, and the reservations that wait for memory.
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) limit: u64,
     total: u64,
-    principals: HashMap<Arc<str>, u64>,
-    next_claim_id: u64,
-    /// The claims that wait, in order of arrival.
-    claims: BTreeMap<u64, QueuedClaim>,
-    /// The connections whose clients read nothing, by connection number.
+    bytes_by_principal: HashMap<Arc<str>, u64>,
+    next_reservation_id: u64,
+    /// The reservations that wait, in order of arrival.
+    reservations: BTreeMap<u64, QueuedReservation>,
+    /// The connections whose clients read nothing, by the ID of the connection.
     stalled_connections: BTreeMap<u64, StalledConnection>,
 }
 
-pub(super) enum ClaimOutcome {
+pub(super) enum ReservationOutcome {
     Granted,
-    /// The claim waits. Contains its ID, and a receiver that is notified when the claim is granted.
+    /// The reservation waits. Contains its ID, and a receiver that is notified when the reservation
+    /// is granted.
     Waiting(u64, oneshot::Receiver<()>),
 }
 
-struct QueuedClaim {
+struct QueuedReservation {
     principal: Arc<str>,
     bytes: u64,
     grant_sender: oneshot::Sender<()>,
@@ -42,12 +43,12 @@ struct StalledConnection {
     is_closing: bool,
 }
 
-/// Why the bytes of a claim do not fit into the memory limits.
+/// Why the bytes of a reservation do not fit into the memory limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClaimObstacle {
+enum ReservationObstacle {
     /// The principal has used up its share of the memory limit.
     PrincipalShare,
-    /// The claim would exceed the limit for the responses of all principals together.
+    /// The reservation would exceed the limit for the responses of all principals together.
     TotalLimit,
 }
 
@@ -60,116 +61,120 @@ impl Ledger {
     pub(super) fn add(&mut self, principal: &Arc<str>, bytes: u64) {
         if bytes > 0 {
             self.total += bytes;
-            *self.principals.entry(Arc::clone(principal)).or_default() += bytes;
+            *self
+                .bytes_by_principal
+                .entry(Arc::clone(principal))
+                .or_default() += bytes;
         }
     }
 
-    /// Releases counted bytes of a principal, and grants waiting claims that now fit into the
-    /// memory limits.
+    /// Releases counted bytes of a principal, and grants waiting reservations that now fit into
+    /// the memory limits.
     pub(super) fn subtract(&mut self, principal: &Arc<str>, bytes: u64) {
         if bytes == 0 {
             return;
         }
         self.total -= bytes;
-        if let Some(held_bytes) = self.principals.get_mut(principal) {
+        if let Some(held_bytes) = self.bytes_by_principal.get_mut(principal) {
             *held_bytes -= bytes;
             if *held_bytes == 0 {
-                self.principals.remove(principal);
+                self.bytes_by_principal.remove(principal);
             }
         }
-        self.grant_claims();
+        self.grant_reservations();
     }
 
-    pub(super) fn claim(&mut self, principal: &Arc<str>, bytes: u64) -> ClaimOutcome {
+    pub(super) fn reserve(&mut self, principal: &Arc<str>, bytes: u64) -> ReservationOutcome {
         let (grant_sender, grant_receiver) = oneshot::channel();
-        let claim_id = self.next_claim_id;
-        self.next_claim_id += 1;
-        let claim = QueuedClaim {
+        let reservation_id = self.next_reservation_id;
+        self.next_reservation_id += 1;
+        let reservation = QueuedReservation {
             principal: Arc::clone(principal),
             bytes,
             grant_sender,
         };
-        self.claims.insert(claim_id, claim);
-        self.grant_claims();
-        if self.claims.contains_key(&claim_id) {
-            ClaimOutcome::Waiting(claim_id, grant_receiver)
+        self.reservations.insert(reservation_id, reservation);
+        self.grant_reservations();
+        if self.reservations.contains_key(&reservation_id) {
+            ReservationOutcome::Waiting(reservation_id, grant_receiver)
         } else {
-            ClaimOutcome::Granted
+            ReservationOutcome::Granted
         }
     }
 
-    /// Grants a claim if the claim fits into the memory limits now and no other claim of the
-    /// principal waits. Returns whether the claim was granted.
-    pub(super) fn try_claim(&mut self, principal: &Arc<str>, bytes: u64) -> bool {
-        let is_granted = !self.has_claims(principal) && self.obstacle(principal, bytes).is_none();
+    /// Grants a reservation if the reservation fits into the memory limits now and no other
+    /// reservation of the principal waits. Returns whether the reservation was granted.
+    pub(super) fn try_reserve(&mut self, principal: &Arc<str>, bytes: u64) -> bool {
+        let is_granted =
+            !self.has_reservations(principal) && self.obstacle(principal, bytes).is_none();
         if is_granted {
             self.add(principal, bytes);
         }
         is_granted
     }
 
-    /// Returns whether a principal has counted bytes or waiting claims.
+    /// Returns whether a principal has counted bytes or waiting reservations.
     pub(super) fn is_used_by(&self, principal: &str) -> bool {
-        self.principals.contains_key(principal) || self.has_claims(principal)
+        self.bytes_by_principal.contains_key(principal) || self.has_reservations(principal)
     }
 
-    fn has_claims(&self, principal: &str) -> bool {
-        let mut claims = self.claims.values();
-        claims.any(|claim| *claim.principal == *principal)
+    fn has_reservations(&self, principal: &str) -> bool {
+        let mut reservations = self.reservations.values();
+        reservations.any(|reservation| *reservation.principal == *principal)
     }
 
-    /// Withdraws a claim; if it was granted, releases its bytes.
-    pub(super) fn withdraw(&mut self, claim_id: u64, principal: &Arc<str>, bytes: u64) {
-        match self.claims.remove(&claim_id) {
-            Some(_) => self.grant_claims(),
+    /// Withdraws a waiting reservation, or releases the `bytes` of a granted one.
+    pub(super) fn withdraw(&mut self, reservation_id: u64, principal: &Arc<str>, bytes: u64) {
+        match self.reservations.remove(&reservation_id) {
+            Some(_) => self.grant_reservations(),
             None => self.subtract(principal, bytes),
         }
     }
 
-    /// Grants the claims that fit into the memory limits, in order of arrival. A claim that does
-    /// not fit delays only the later claims of its own principal, because otherwise two principals
-    /// could block all others.
-    fn grant_claims(&mut self) {
+    /// Grants the reservations that fit into the memory limits, in order of arrival. A reservation
+    /// that does not fit delays only the later reservations of its own principal, because otherwise
+    /// two principals could block all others.
+    fn grant_reservations(&mut self) {
         let mut blocked_principals: Vec<Arc<str>> = Vec::new();
-        let mut granted_claims = Vec::new();
-        let claim_ids: Vec<u64> = self.claims.keys().copied().collect();
-        for claim_id in claim_ids {
-            let Some(claim) = self.claims.get(&claim_id) else {
+        let mut granted_reservations = Vec::new();
+        let reservation_ids: Vec<u64> = self.reservations.keys().copied().collect();
+        for reservation_id in reservation_ids {
+            let Some(reservation) = self.reservations.get(&reservation_id) else {
                 continue;
             };
-            if blocked_principals.contains(&claim.principal) {
+            if blocked_principals.contains(&reservation.principal) {
                 continue;
             }
-            let (principal, bytes) = (Arc::clone(&claim.principal), claim.bytes);
+            let (principal, bytes) = (Arc::clone(&reservation.principal), reservation.bytes);
             match self.obstacle(&principal, bytes) {
                 None => {
                     self.add(&principal, bytes);
-                    granted_claims.extend(self.claims.remove(&claim_id));
+                    granted_reservations.extend(self.reservations.remove(&reservation_id));
                 }
                 Some(_) => blocked_principals.push(principal),
             }
         }
-        for claim in granted_claims {
+        for reservation in granted_reservations {
             // A send error means that the receiver was dropped; dropping the receiver withdraws the
-            // claim.
-            let _ = claim.grant_sender.send(());
+            // reservation.
+            let _ = reservation.grant_sender.send(());
         }
     }
 
     /// Returns why `bytes` more bytes of a principal do not fit into the memory limits, or `None`
     /// if the bytes fit. A response that is larger than half of the total limit counts as half of
     /// the total limit, so that the response can be delivered at all.
-    fn obstacle(&self, principal: &str, bytes: u64) -> Option<ClaimObstacle> {
+    fn obstacle(&self, principal: &str, bytes: u64) -> Option<ReservationObstacle> {
         let bytes = bytes.min(self.limit / 2);
         let total = self.total + bytes;
-        let held_bytes = self.principals.get(principal).copied().unwrap_or(0);
-        // The share is checked first, because a principal that has used up its share waits for its
-        // own responses.
+        let held_bytes = self.bytes_by_principal.get(principal).copied().unwrap_or(0);
+        // The share is checked before the total limit, because the obstacle decides which clients
+        // are disconnected: a principal that has used up its share must not displace others.
         let max_share = MAX_SHARE_FACTOR * self.limit.saturating_sub(total);
         if held_bytes > 0 && held_bytes + bytes > max_share {
-            return Some(ClaimObstacle::PrincipalShare);
+            return Some(ReservationObstacle::PrincipalShare);
         }
-        (total > self.limit).then_some(ClaimObstacle::TotalLimit)
+        (total > self.limit).then_some(ReservationObstacle::TotalLimit)
     }
 
     /// Records that the client of a connection has read nothing since `stalled_since`. Returns
@@ -203,25 +208,26 @@ impl Ledger {
         self.stalled_connections.remove(&number);
     }
 
-    /// Returns the connection to close so that a waiting claim fits: the connection that has
-    /// stalled for the longest time. If the share of the claim's principal is used up, considers
-    /// only the principal's own connections, otherwise only the connections of the principal with
-    /// the most bytes.
+    /// Returns the connection to close so that a waiting reservation fits. Among the connections of
+    /// one principal, this is the connection that has stalled for the longest time. The principal
+    /// is that of the reservation if its share is used up, otherwise the one with the most bytes.
     fn next_to_close(&self) -> Option<u64> {
         let mut blocked_principals: Vec<&str> = Vec::new();
-        for claim in self.claims.values() {
-            if blocked_principals.contains(&&*claim.principal) {
+        for reservation in self.reservations.values() {
+            if blocked_principals.contains(&&*reservation.principal) {
                 continue;
             }
-            let connection_number = match self.obstacle(&claim.principal, claim.bytes) {
+            let connection_number = match self.obstacle(&reservation.principal, reservation.bytes) {
                 None => None,
-                Some(ClaimObstacle::PrincipalShare) => self.find_longest_stalled(&claim.principal),
-                Some(ClaimObstacle::TotalLimit) => return self.longest_stalled_of_largest(),
+                Some(ReservationObstacle::PrincipalShare) => {
+                    self.find_longest_stalled(&reservation.principal)
+                }
+                Some(ReservationObstacle::TotalLimit) => return self.longest_stalled_of_largest(),
             };
             if connection_number.is_some() {
                 return connection_number;
             }
-            blocked_principals.push(&claim.principal);
+            blocked_principals.push(&reservation.principal);
         }
         // The total may exceed the limit, because `Ledger::add` has no limit.
         (self.total > self.limit).then(|| self.longest_stalled_of_largest())?
@@ -233,7 +239,7 @@ impl Ledger {
             .values()
             .filter(|connection| connection.bytes > 0);
         let principals = holding_connections.map(|connection| &connection.principal);
-        let largest = principals.max_by_key(|principal| self.principals.get(*principal))?;
+        let largest = principals.max_by_key(|principal| self.bytes_by_principal.get(*principal))?;
         self.find_longest_stalled(largest)
     }
 
@@ -251,11 +257,13 @@ impl Ledger {
 
     #[cfg(test)]
     pub(super) fn is_consistent(&self) -> bool {
-        self.total == self.principals.values().sum::<u64>()
+        self.total == self.bytes_by_principal.values().sum::<u64>()
     }
 
     #[cfg(test)]
     pub(super) fn is_unused(&self) -> bool {
-        self.principals.is_empty() && self.claims.is_empty() && self.stalled_connections.is_empty()
+        self.bytes_by_principal.is_empty()
+            && self.reservations.is_empty()
+            && self.stalled_connections.is_empty()
     }
 }

@@ -10,7 +10,7 @@ use super::*;
 const MIB: u64 = 1024 * 1024;
 
 fn connection(all: &WaitingBytes, principal: &str, limit: u64) -> ConnectionBytes {
-    let connection = all.connection(limit);
+    let connection = all.add_connection(limit);
     connection.set_principal(principal);
     connection
 }
@@ -126,7 +126,7 @@ async fn h6_a_principal_with_many_bytes_leaves_room_for_others() {
     // 6/7 of the limit, in whole MiB.
     assert_eq!(all.total(), 54 * MIB);
     assert_eq!(waiting.len(), 46);
-    // Waiting claims of one principal do not delay other principals.
+    // Waiting reservations of one principal do not delay other principals.
     let others = ["b", "c", "d"].map(|name| connection(&all, name, 64 * MIB));
     for other in &others {
         assert!(has_room(other, 3 * MIB));
@@ -135,7 +135,7 @@ async fn h6_a_principal_with_many_bytes_leaves_room_for_others() {
 }
 
 #[tokio::test]
-async fn h6_claims_are_granted_in_order_and_withdrawn_claims_release_their_bytes() {
+async fn h6_reservations_are_granted_in_order_and_withdrawn_reservations_release_their_bytes() {
     let all = WaitingBytes::default();
     let first = connection(&all, "a", 10 * MIB);
     assert!(has_room(&first, 10 * MIB));
@@ -145,7 +145,7 @@ async fn h6_claims_are_granted_in_order_and_withdrawn_claims_release_their_bytes
     assert!(reserve(&others[2], MIB).is_some());
     drop(first);
     assert_eq!(all.total(), 8 * MIB);
-    // If a call gives up after its claim was granted, the granted bytes are released.
+    // If a call gives up after its reservation was granted, the granted bytes are released.
     drop(large);
     small.await;
     assert_eq!(all.total(), 5 * MIB);
@@ -207,11 +207,11 @@ async fn h6_no_two_principals_stop_another() {
     let [hog, accomplice, other] =
         ["hog", "accomplice", "other"].map(|name| connection(&all, name, 64 * MIB));
     assert!(has_room(&hog, 50 * MIB));
-    // Neither claim fits into the limit.
+    // Neither reservation fits into the limit.
     let waiting = [reserve(&hog, 20 * MIB), reserve(&accomplice, 30 * MIB)];
     assert!(waiting.iter().all(Option::is_some));
     assert!(has_room(&other, 3 * MIB));
-    // Only connections of the hog are closed for the claim of the hog.
+    // Only connections of the hog are closed for the reservation of the hog.
     drop(waiting);
     let _waiting = reserve(&hog, 20 * MIB);
     assert!(!other.record_stall(long_ago(60)));
@@ -298,9 +298,9 @@ enum Step {
     NoteStall(usize),
     ClearStall(usize),
     Reconnect(usize),
-    /// Polls a claim that waits.
+    /// Polls a reservation that waits.
     Poll(usize),
-    DropClaim(usize),
+    DropReservation(usize),
     DropHold(usize),
 }
 
@@ -319,7 +319,7 @@ fn step() -> impl Strategy<Value = Step> {
         index.clone().prop_map(Step::ClearStall),
         index.prop_map(Step::Reconnect),
         any::<usize>().prop_map(Step::Poll),
-        any::<usize>().prop_map(Step::DropClaim),
+        any::<usize>().prop_map(Step::DropReservation),
         any::<usize>().prop_map(Step::DropHold),
     ]
 }
@@ -335,14 +335,14 @@ proptest! {
         let all = WaitingBytes::default();
         let connect = || connection(&all, "0", 64 * MIB);
         let mut connections: Vec<_> = (0..4).map(|_| connect()).collect();
-        let mut claims = Vec::new();
+        let mut reservations = Vec::new();
         let mut holds: Vec<CountedHold> = Vec::new();
         for step in steps {
             match step {
                 Step::SetPrincipal(one, name) => connections[one].set_principal(&name.to_string()),
                 Step::BeginRequest(one) => connections[one].begin_request(),
-                Step::Reserve(one, bytes) => claims.extend(reserve(&connections[one], bytes)),
-                Step::TryReserve(one, bytes) => drop(connections[one].try_claim(bytes)),
+                Step::Reserve(one, bytes) => reservations.extend(reserve(&connections[one], bytes)),
+                Step::TryReserve(one, bytes) => drop(connections[one].try_reserve_bytes(bytes)),
                 Step::Release(one, bytes) => connections[one].0.release_reserved(bytes),
                 Step::Hold(one, bytes) => holds.push(connections[one].hold(bytes)),
                 Step::HoldPart(one, bytes) => holds.push(connections[one].hold_part(bytes)),
@@ -350,13 +350,13 @@ proptest! {
                 Step::ClearStall(one) => connections[one].clear_stall(),
                 Step::Reconnect(one) => connections[one] = connect(),
                 Step::Poll(index) => {
-                    if let Some(mut claim) = take(&mut claims, index)
-                        && (&mut claim).now_or_never().is_none()
+                    if let Some(mut reservation) = take(&mut reservations, index)
+                        && (&mut reservation).now_or_never().is_none()
                     {
-                        claims.push(claim);
+                        reservations.push(reservation);
                     }
                 }
-                Step::DropClaim(index) => drop(take(&mut claims, index)),
+                Step::DropReservation(index) => drop(take(&mut reservations, index)),
                 Step::DropHold(index) => drop(take(&mut holds, index)),
             }
             let ledger = all.0.ledger.lock();
@@ -373,7 +373,7 @@ proptest! {
                 prop_assert_eq!(one.0.bytes.load(Ordering::Relaxed), own + reserved);
             }
         }
-        drop((claims, connections, holds));
+        drop((reservations, connections, holds));
         let ledger = all.0.ledger.lock();
         prop_assert!(ledger.total() == 0 && ledger.is_consistent() && ledger.is_unused());
     }

@@ -8,7 +8,7 @@ use pillion_wire::InvalidTool;
 use crate::events::{EventBus, ToolListener};
 use pillion_config::WasmToolsSection;
 
-/// An empty set of tools.
+/// The WebAssembly tools of a build without the feature `wasm`, which has none.
 #[derive(Debug)]
 pub struct WasmTools;
 
@@ -23,10 +23,10 @@ impl WasmTools {
         Arc::new(Self)
     }
 
-    /// Does nothing.
+    /// Ignores the configuration, because this build has no WebAssembly tools.
     pub fn reconfigure(&self, _section: &WasmToolsSection) {}
 
-    /// Does nothing.
+    /// Returns at once, because this build has no tools to register.
     pub async fn start(self: &Arc<Self>) {}
 
     /// Returns an empty list, because this build loads no files.

@@ -43,7 +43,7 @@ impl CompileQueue {
     }
 
     /// Returns whether a file is being compiled that further files wait for.
-    pub(super) fn is_awaited(&self) -> bool {
+    pub(super) fn has_awaited_file(&self) -> bool {
         self.awaited_file.is_some()
     }
 

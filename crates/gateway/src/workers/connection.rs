@@ -36,8 +36,8 @@ impl<S: AsyncRead + AsyncWrite> WorkerStream<S> {
 }
 
 impl WorkerRegistration {
-    /// Sends calls to the worker until its connection ends or `process_end` resolves, or, between
-    /// calls, until `stop_signal` resolves or `admission` is revoked.
+    /// Sends calls to the worker until its connection ends or `process_end` resolves. Between
+    /// calls, also stops when `stop_signal` resolves or `admission` is revoked.
     pub async fn serve_calls<S>(
         mut self,
         stream: S,
@@ -154,8 +154,8 @@ impl WorkerRegistration {
                 biased;
                 message = connection.read() => message,
                 () = &mut process_end => Err(ConnectionEnd::ProcessEnded),
-                // The connection does not wait for the response, because the worker need not
-                // respond to a cancelled call.
+                // After a cancellation, the connection may end before a response arrives, because
+                // the worker need not respond to a cancelled call.
                 () = admission.wait_until_revoked(), if is_cancelled => Err(ConnectionEnd::NotAllowed),
                 () = job.reply.closed(), if !is_cancelled => {
                     is_cancelled = true;

@@ -72,8 +72,8 @@ pub(super) fn call_request(id: u64, tool: &str, job: &WorkerJob) -> String {
         }
     }
     if let Some(deadline) = context.deadline {
-        let remaining = deadline.saturating_duration_since(Instant::now());
-        pillion_meta["deadlineMs"] = json!(remaining.as_millis());
+        let remaining_time = deadline.saturating_duration_since(Instant::now());
+        pillion_meta["deadlineMs"] = json!(remaining_time.as_millis());
     }
     let trace = job.context.trace.as_ref();
     let mut meta = trace.map(TraceContext::to_meta).unwrap_or_default();

@@ -18,7 +18,7 @@ const MAX_TOOLS: usize = 1_000;
 /// Maximum cooldown of a tool.
 const MAX_COOLDOWN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The registration of a worker.
+/// The parameters with which a worker registers: its name and its tools.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 pub struct Registration {
     /// The worker's name in lists and logs, 1 to 100 characters.

@@ -43,7 +43,7 @@ pub(super) struct OfferedTool {
 }
 
 impl State {
-    /// Sends the oldest waiting call to an idle worker.
+    /// Sends the worker with this ID, if it is idle, the oldest waiting call of its tools.
     pub(super) fn assign_waiting_call(&mut self, id: u64) {
         let known_worker = self.workers.get_mut(&id);
         let Some(worker) = known_worker.filter(|worker| worker.idle_since.is_some()) else {
@@ -58,7 +58,7 @@ impl State {
                 offered
                     .waiting_calls
                     .front()
-                    .map_or(u64::MAX, |(position, _)| *position)
+                    .map_or(u64::MAX, |(number, _)| *number)
             });
             let Some((offered_tool, (_, job))) = oldest_tool.and_then(|offered| {
                 let job = offered.waiting_calls.pop_front()?;

@@ -122,9 +122,9 @@ impl Tool for WorkerTool {
         self.timeout
     }
 
-    /// Returns the principal of a caller with a verified user, because the worker gets the
-    /// principal, too. The hash that identifies an approved call otherwise covers the principal
-    /// only if the user is not verified.
+    /// Returns the caller's principal if the user is verified, because the worker gets the
+    /// principal. An approval is then valid only for this principal. For an unverified user, the
+    /// hash of the approved call covers the principal anyway.
     fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
         let principal = context
             .principal

@@ -80,7 +80,9 @@ impl OpenApiDocument {
             .or_else(find_first_server_url)
             .filter(|base_url| !base_url.contains(['{', '}']))
             .and_then(|base_url| Some((base_url, Url::parse(base_url).ok()?)))
-            .ok_or_else(|| fault("the document has no absolute URL of the API: set base_url"))?;
+            .ok_or_else(|| {
+                fault("the API has no absolute base URL without variables: set base_url")
+            })?;
         if url.query().is_some() || url.fragment().is_some() {
             return Err(fault(
                 "the URL must not have a query or fragment, because the paths of the document \

@@ -37,7 +37,7 @@ struct CircuitState {
 }
 
 impl CircuitBreaker {
-    /// Checks that a call may connect. Otherwise, fails with the remaining backoff.
+    /// Fails with the remaining backoff if calls must not connect yet.
     pub(super) fn check(&self) -> Result<(), McpErrorKind> {
         if !self.has_failures.load(Ordering::Acquire) {
             return Ok(());
@@ -53,7 +53,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Ends the backoff, so that the next call may connect regardless of the number of failed
+    /// Ends the backoff, so that the next call can connect regardless of the number of failed
     /// attempts.
     pub(super) fn end_backoff(&self) {
         if self.has_failures.load(Ordering::Acquire) {

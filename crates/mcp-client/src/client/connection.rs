@@ -34,8 +34,8 @@ pub(super) struct ClientConnection {
     peer: Arc<Peer>,
     opener: OnceLock<Arc<ConnectionOpener>>,
     circuit: CircuitBreaker,
-    /// Recent error responses that suggested a changed transport or revision, although a check
-    /// found both unchanged.
+    /// Recent error responses that suggested a changed transport or revision, until a check found
+    /// both unchanged.
     pub(super) false_alarms: FalseAlarms,
     pub(super) settings: SessionSettings,
     /// Set by `disconnect`: operations fail until the client is reopened.
@@ -169,8 +169,8 @@ impl ClientConnection {
         current_session.filter(|open_session| open_session.session.is_open())
     }
 
-    /// Fails if the client may not send a request, because it is disconnected or because the
-    /// backoff after failed connection attempts has not ended.
+    /// Fails if the client must not send a request: the client is disconnected, or the backoff
+    /// after failed connection attempts has not ended.
     fn check_admission(&self) -> Result<(), McpErrorKind> {
         if self.close_signal.is_set() {
             return Err(McpErrorKind::Disconnected);
@@ -180,17 +180,23 @@ impl ClientConnection {
 
     /// Waits for the running connection attempt, or starts one. A caller that joined another
     /// caller's attempt starts its own attempt if the joined one could not reach the server.
-    async fn open(&self, running: &mut RunningAttempt) -> Result<OpenedSession, McpErrorKind> {
-        let has_joined = running.is_some();
-        match self.join(running).await {
-            Err(error) if has_joined && is_unreachable(&error) => self.join(running).await,
+    async fn open(
+        &self,
+        running_attempt: &mut RunningAttempt,
+    ) -> Result<OpenedSession, McpErrorKind> {
+        let has_joined = running_attempt.is_some();
+        match self.join(running_attempt).await {
+            Err(error) if has_joined && is_unreachable(&error) => self.join(running_attempt).await,
             outcome => outcome,
         }
     }
 
     /// Waits for the running connection attempt, or starts one.
-    async fn join(&self, running: &mut RunningAttempt) -> Result<OpenedSession, McpErrorKind> {
-        let attempt = match running {
+    async fn join(
+        &self,
+        running_attempt: &mut RunningAttempt,
+    ) -> Result<OpenedSession, McpErrorKind> {
+        let attempt = match running_attempt {
             Some(attempt) => attempt,
             None => {
                 let opener = self.opener()?;
@@ -198,11 +204,11 @@ impl ClientConnection {
                 let steps = ProbeSteps::default();
                 *self.attempt_steps.lock() = steps.clone();
                 let task = tokio::spawn(async move { opener.open(steps, timeout).await });
-                running.insert(AbortOnDropHandle::new(task))
+                running_attempt.insert(AbortOnDropHandle::new(task))
             }
         };
         let joined_outcome = attempt.await;
-        *running = None;
+        *running_attempt = None;
         // If the task was aborted or panicked, the attempt counts as failed, because the task has
         // opened no connection.
         let outcome = joined_outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
@@ -249,7 +255,7 @@ impl ClientConnection {
                 if let Err(error) = outcome.and_then(|outcome| Ok(outcome?)) {
                     tracing::debug!(
                         %error, method,
-                        "The server rejected a setting of the previous session"
+                        "Cannot restore a setting of the previous session"
                     );
                 }
             }

@@ -10,8 +10,8 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Runs one exchange, and records whether the request may have been received without a
-    /// response. If the future is dropped, the request counts as received.
+    /// Runs one exchange, and records whether the server may have received the request without
+    /// responding. If the future is dropped, the request counts as received.
     pub(super) async fn track_exchange(
         &self,
         exchange: impl Future<Output = Result<RpcOutcome, McpErrorKind>>,
@@ -22,8 +22,8 @@ impl Delivery {
             Ok(_) => self.record_response(),
             Err(McpErrorKind::Disconnected) => {}
             Err(error) if error.is_response_error() => {}
-            // This request does not count as unanswered, because the server has rejected or not
-            // received it.
+            // This request does not count as unanswered, because the server has rejected it or has
+            // not received it.
             Err(_) => self.is_unanswered.store(was_unanswered, Ordering::Relaxed),
         }
         outcome

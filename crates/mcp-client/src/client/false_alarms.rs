@@ -7,17 +7,17 @@ use tokio::time::Instant;
 use crate::McpErrorKind;
 use crate::message::RpcOutcome;
 
-/// How long an error code or status counts as a false alarm after a check has found the server
-/// unchanged.
+/// How long an error code or status does not cause another check, after a check has found the
+/// server's transport and revision unchanged.
 const FALSE_ALARM_TTL: Duration = Duration::from_secs(60);
 
-/// Maximum number of cached errors; when exceeded, the cache is cleared. A server could otherwise
-/// fill the memory with error codes.
+/// Maximum number of cached errors, because a server may send any number of different codes. When
+/// exceeded, the cache is cleared.
 const MAX_FALSE_ALARMS: usize = 256;
 
-/// A cache of error codes and statuses that wrongly suggested that the server's transport or
-/// revision has changed, because a tool of the server uses these codes for other purposes. Without
-/// this cache, every call of such a tool would check the server.
+/// A cache of error codes and statuses that suggested that the server's transport or revision has
+/// changed, although both are unchanged. For example, a tool may use such a code for its own
+/// errors. Without this cache, every failed call of that tool would check the server.
 #[derive(Default)]
 pub(super) struct FalseAlarms {
     /// The time at which each cached error expires.
@@ -42,8 +42,8 @@ impl UnexpectedResponse {
 }
 
 impl FalseAlarms {
-    /// Caches the error of `outcome` as a false alarm, because a check after this outcome found the
-    /// server's transport and revision unchanged.
+    /// Caches the error of `outcome`. Called after a check has found the server's transport and
+    /// revision unchanged.
     pub(super) fn add(&self, outcome: &Result<RpcOutcome, McpErrorKind>) {
         if let Some(response) = UnexpectedResponse::from_outcome(outcome) {
             let expires_at = Instant::now() + FALSE_ALARM_TTL;
@@ -55,8 +55,8 @@ impl FalseAlarms {
         }
     }
 
-    /// Returns whether the error of `outcome` is cached as a false alarm: after a recent occurrence
-    /// of the error, a check found the server's transport and protocol revision unchanged.
+    /// Returns whether the error of `outcome` is cached: after a recent occurrence of the error, a
+    /// check found the server's transport and revision unchanged.
     pub(super) fn contains(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let expires_at = UnexpectedResponse::from_outcome(outcome)
             .and_then(|response| self.expiry_times.lock().get(&response).copied());

@@ -23,8 +23,8 @@ pub(super) struct KnownTools {
 pub(super) struct KnownToolList {
     /// The label of the server that lists the tools.
     server: Arc<str>,
-    /// The number of the `tools/list` request. Of two lists, the one with the higher number is
-    /// used.
+    /// The position of the list's `tools/list` request among all such requests of the client. A
+    /// list does not replace a list that was requested later.
     sequence: u64,
     tools: HashMap<String, Arc<KnownTool>>,
     /// Whether any tool requires headers that mirror parameters. If no tool does, calls do not look

@@ -116,8 +116,8 @@ enum NextPage {
 struct PageDigest {
     /// The hash of the page's entries.
     hash: u64,
-    /// The number of entries in the list before this page was added; `end_index` is the number
-    /// afterwards.
+    /// The index of the page's first entry in the list; `end_index` is the index after the page's
+    /// last entry.
     start_index: usize,
     end_index: usize,
 }
@@ -205,7 +205,7 @@ impl ListReader {
         let cursor = next_cursor.filter(|_| !findings.has_long_cursor && !findings.is_full());
         if let Some(cursor) = cursor {
             let text = entries.map_or("", RawValue::get);
-            findings.is_repeated = self.detect_repetition(cursor, text, start_index);
+            findings.is_repeated = self.drop_repeated_pages(cursor, text, start_index);
         }
         // Once the list has reached a limit, further pages are not requested.
         self.next_page = match cursor {
@@ -216,10 +216,15 @@ impl ListReader {
         Ok(())
     }
 
-    /// Returns whether the server ignores the cursor, because it has returned an earlier cursor
-    /// again, or the same page for the third time in succession. In that case, removes the entries
-    /// of the repeated pages.
-    fn detect_repetition(&mut self, cursor: &RawValue, entries: &str, start_index: usize) -> bool {
+    /// Detects a server that ignores the cursor: the server returned an earlier cursor again, or
+    /// the same page for the third time in succession. If so, removes the entries of the repeated
+    /// pages, and returns `true`.
+    fn drop_repeated_pages(
+        &mut self,
+        cursor: &RawValue,
+        entries: &str,
+        start_index: usize,
+    ) -> bool {
         const MAX_PAGE_COPIES: usize = 2;
         let mut hasher = DefaultHasher::new();
         entries.hash(&mut hasher);

@@ -43,9 +43,12 @@ pub(super) async fn store_known_tools(
     mut entries: Vec<Box<RawValue>>,
 ) -> Vec<Box<RawValue>> {
     let server: Arc<str> = config.label.as_str().into();
-    let kind = config.transport;
-    let has_headers =
-        has_metadata && matches!(kind, TransportKind::Auto | TransportKind::StreamableHttp);
+    let transport = config.transport;
+    let has_headers = has_metadata
+        && matches!(
+            transport,
+            TransportKind::Auto | TransportKind::StreamableHttp
+        );
     let total_bytes = entries.iter().map(|entry| entry.get().len()).sum();
     let server_label = Arc::clone(&server);
     let stored_list = compute::run(&server_label, total_bytes, move || {

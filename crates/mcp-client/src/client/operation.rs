@@ -10,8 +10,8 @@ use super::request_sender::{RequestSender, to_raw};
 use crate::callbacks::empty_object;
 use crate::{McpError, McpErrorKind, MessageStyle, TransportKind};
 
-/// Runs an operation within its timeout, by default the configured one, and adds the context of the
-/// operation to its error. `name` returns the operation's name for errors.
+/// Runs an operation within `timeout`, or else within the configured timeout. Adds the context of
+/// the operation to its error. `name` returns the operation's name for errors.
 pub(super) async fn run_in_time<T>(
     sender: &RequestSender,
     timeout: Option<Duration>,
@@ -22,8 +22,8 @@ pub(super) async fn run_in_time<T>(
     let outcome_in_time = pillion_deadline::timeout(effective_timeout, operation).await;
     let outcome = outcome_in_time.unwrap_or(Err(McpErrorKind::timeout(effective_timeout)));
     outcome.map_err(|mut kind| {
-        // The error names the operation and its timeout, because the timeout may be the shorter one
-        // of a step, such as a connection attempt.
+        // The error gets the name and the timeout of the whole operation. The timeout in `kind` may
+        // be the shorter timeout of one step, such as a connection attempt.
         if let McpErrorKind::Timeout { timeout, operation } = &mut kind {
             *timeout = effective_timeout;
             *operation = Some(name().into());

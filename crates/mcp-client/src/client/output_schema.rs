@@ -44,7 +44,8 @@ impl OutputSchema {
     }
 
     /// Returns why the structured content of a result does not match the schema; `None` if the
-    /// content matches, or, with a warning, if the check has not finished by `deadline`.
+    /// content matches. Also returns `None`, with a warning, if the schema cannot be used or the
+    /// check has not finished by `deadline`.
     pub(super) async fn find_mismatch(
         self: &Arc<Self>,
         result: &RawValue,
@@ -87,6 +88,7 @@ impl OutputSchema {
             Err(timeout_error) => timeout_error.to_string(),
         };
         tracing::warn!(
+            mcp.server = %self.server,
             tool = self.tool,
             reason,
             "A tool result was not checked against the tool's output schema"
@@ -116,6 +118,7 @@ impl OutputSchema {
     fn log_unusable(&self, reason: &str) {
         if !self.was_logged.swap(true, Ordering::Relaxed) {
             tracing::warn!(
+                mcp.server = %self.server,
                 tool = self.tool,
                 reason,
                 "A tool's output schema cannot be used"

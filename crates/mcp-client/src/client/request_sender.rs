@@ -1,5 +1,5 @@
-//! Sends a request until its final result: retries the request if a retry is harmless, responds to
-//! the server's input requests, and polls the request's task.
+//! Sends a request and follows it to its final result: retries the request if a retry is harmless,
+//! responds to the server's input requests, and polls the request's task.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,19 +44,20 @@ pub(super) const MAX_INPUT_REQUESTS: usize = 32;
 /// Maximum size of the key of an input request, in bytes.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// The reason why a request may be sent again.
+/// The reason why a request is sent again.
 #[derive(Debug, PartialEq, Eq)]
 enum RetryReason {
     /// The session has expired; the server has not processed the request.
     SessionExpired,
-    /// The server has changed its transport or revision, and has not processed the request.
+    /// The server may have changed its transport or revision. The client checks this before it
+    /// sends the request again.
     DialectChanged,
     /// The connection broke, and repeating the request is harmless.
     ConnectionBroken,
     /// The server rejected the request's revision, although it lists that revision as supported.
     RevisionRejected,
-    /// The headers of the request do not mirror the parameters that the tool now requires in
-    /// headers.
+    /// The server rejected the headers that mirror the parameters of a tool call, because the
+    /// tool's header annotations may have changed.
     HeadersChanged,
 }
 
@@ -146,7 +147,7 @@ impl RequestSender {
             else {
                 return Ok((outcome?, session));
             };
-            tracing::debug!(again = ?retry_reason, "Retrying the MCP request");
+            tracing::debug!(reason = ?retry_reason, "Retrying the MCP request");
             match retry_reason {
                 // The session is used again, because an HTTP session outlives its connections.
                 RetryReason::ConnectionBroken if session.is_open() => {}
@@ -203,8 +204,8 @@ impl RequestSender {
         Ok(tools)
     }
 
-    /// Returns the entries of all pages, and the session over which the last page was requested;
-    /// the session may have ended since. The list is empty if the server does not know the method.
+    /// Returns the entries of all pages, and the session in which the last page was requested. The
+    /// session may have ended since. The entries are empty if the server does not know the method.
     pub(super) async fn read_list(
         &self,
         kind: ListKind,
@@ -224,9 +225,9 @@ impl RequestSender {
         Ok((reader.into_entries(), last_session))
     }
 
-    /// Returns whether a request may be sent again for `reason`. For most reasons, a request is
-    /// sent again only once. It may be sent again several times if the connection broke, or if a
-    /// stdio or WebSocket connection ended before any byte of the request was sent.
+    /// Returns whether a request can be sent again for `reason`. For most reasons, a request is
+    /// sent again only once. A request can be sent again several times if the connection broke, or
+    /// if a stdio or WebSocket connection ended before any byte of the request was sent.
     fn can_repeat(&self, reason: &RetryReason, earlier: &[RetryReason]) -> bool {
         let repeat_count = earlier.iter().filter(|other| *other == reason).count();
         let max_repeats = match reason {
@@ -250,8 +251,8 @@ impl RequestSender {
             ..RequestExtras::default()
         };
         if !session.has_feature(Feature::RequestMetadata) {
-            // The reserved keys are removed, because a server of an older revision would take them
-            // for keys of an application.
+            // The reserved keys are removed, because older revisions do not define them, and a
+            // server could give them another meaning.
             extras
                 .meta
                 .retain(|key, _| !key.starts_with(RESERVED_PREFIX));
@@ -349,16 +350,18 @@ impl RequestSender {
 }
 
 /// Returns whether the server rejected the revision of the request. MCP 2026-07-28 requires servers
-/// to do so before a tool runs.
+/// to reject an unsupported revision before a tool runs.
 fn is_rejected_revision(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
     session.has_feature(Feature::RequestMetadata)
         && matches!(outcome, Ok(Err(error)) if error.code == UNSUPPORTED_VERSION)
 }
 
-/// Returns whether a server that was detected as one without a handshake now responds like a server
-/// that requires a handshake. Such a response is an HTTP status that a server without a handshake
-/// does not send, or an error code that only earlier revisions use; it means that the server has
-/// not processed the request. Error codes of a server of unknown revision prove nothing.
+/// Returns whether the response in a session without a handshake suggests that the server now
+/// requires a handshake. Such a response is one of:
+///
+/// - HTTP 400, 404 or 405 without a JSON-RPC error
+/// - a JSON-RPC error code that only revisions before 2026-07-28 use, if the session has the
+///   revision 2026-07-28 or later; in a session without a revision, error codes prove nothing
 fn is_foreign_response(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
     let is_stateless = session.has_feature(Feature::RequestMetadata);
     match outcome {
@@ -486,7 +489,8 @@ pub(super) async fn collect_input_responses(
     requests: IndexMap<String, InputRequest>,
 ) -> Result<InputResponses, McpErrorKind> {
     if requests.len() > MAX_INPUT_REQUESTS {
-        return Err(McpErrorKind::TooManyRounds { limit: MAX_ROUNDS });
+        let limit = MAX_INPUT_REQUESTS;
+        return Err(McpErrorKind::TooManyInputRequests { limit });
     }
     if requests.keys().any(|key| key.len() > MAX_KEY_BYTES) {
         let reason = format!("a key of `inputRequests` is longer than {MAX_KEY_BYTES} bytes");
@@ -502,8 +506,8 @@ pub(super) async fn collect_input_responses(
             }),
         }
     });
-    // Waiting for the responses ends if the client is disconnected, because a user may respond
-    // late.
+    // Disconnecting the client ends the wait for the responses, because a user may take any time to
+    // respond.
     let close_signal = &sender.connections.close_signal;
     let all_responses = try_join_all(pending_responses);
     let responses = close_signal.run_until_closed(all_responses).await??;

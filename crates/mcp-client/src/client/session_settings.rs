@@ -23,7 +23,6 @@ impl SessionSettings {
         *self.log_level.lock()
     }
 
-    /// Adds a subscriber of a resource.
     pub(super) fn add_subscriber(&self, uri: &str) {
         let mut subscriber_counts = self.subscriber_counts.lock();
         *subscriber_counts.entry(uri.to_owned()).or_default() += 1;
@@ -43,7 +42,6 @@ impl SessionSettings {
         was_last_subscriber
     }
 
-    /// Returns whether a resource has subscribers.
     pub(super) fn has_subscribers(&self, uri: &str) -> bool {
         self.subscriber_counts.lock().contains_key(uri)
     }

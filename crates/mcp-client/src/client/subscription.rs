@@ -43,9 +43,8 @@ pub struct SubscriptionFilter {
     pub resources: Vec<String>,
 }
 
-/// A subscription to notifications. Survives reconnections, and ends when this value is dropped.
-/// Notifications of more than 64 KiB are dropped, and so are the ones that exceed the queue of a
-/// slow subscriber.
+/// A subscription to notifications. Survives reconnections, and ends when this value is dropped. A
+/// notification is lost if it has more than 64 KiB, or if the queue of a slow subscriber is full.
 #[derive(Debug)]
 pub struct Subscription {
     notifications: mpsc::Receiver<Notification>,

@@ -30,7 +30,7 @@ const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of consecutive JSON-RPC errors in response to requests about a task; then polling
 /// ends. Only errors that concern the server as a whole count.
-const MAX_STATE_ERRORS: u32 = 5;
+const MAX_SERVER_ERRORS: u32 = 5;
 
 const INTERNAL_ERROR: i64 = -32603;
 
@@ -61,7 +61,7 @@ impl Task {
         interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
     }
 
-    /// Returns the outcome of the task; `None` if the task has not finished.
+    /// Takes the outcome of the task; `None` if the task has not finished.
     fn take_outcome(&mut self) -> Option<Result<Box<RawValue>, McpErrorKind>> {
         match self.status.as_str() {
             "completed" => {
@@ -94,7 +94,7 @@ struct TaskPoller<'a> {
     /// The number of consecutive failed `tasks/get` and `tasks/update` requests.
     failure_count: u32,
     /// The number of consecutive JSON-RPC errors that concern the server as a whole, not the task.
-    state_error_count: u32,
+    server_error_count: u32,
     /// The pause that the server requested with `Retry-After`, before the client's next request.
     retry_after: Duration,
 }
@@ -116,7 +116,7 @@ pub(super) async fn follow_task(
         answered_keys: IndexSet::new(),
         unsent_responses: InputResponses::new(),
         failure_count: 0,
-        state_error_count: 0,
+        server_error_count: 0,
         retry_after: Duration::ZERO,
     };
     let mut message_count = 0.0;
@@ -154,9 +154,9 @@ impl TaskPoller<'_> {
         let mut responses = std::mem::take(&mut self.unsent_responses);
         responses.retain(|key, _| requests.contains_key(key));
         requests.retain(|key, _| !self.answered_keys.contains(key));
-        let limit = MAX_ROUNDS;
-        if self.answered_keys.len() + requests.len() > MAX_INPUT_REQUESTS * limit as usize {
-            return Err(McpErrorKind::TooManyRounds { limit });
+        let limit = MAX_INPUT_REQUESTS * MAX_ROUNDS as usize;
+        if self.answered_keys.len() + requests.len() > limit {
+            return Err(McpErrorKind::TooManyInputRequests { limit });
         }
         if !requests.is_empty() {
             let keys: Vec<String> = requests.keys().cloned().collect();
@@ -181,7 +181,7 @@ impl TaskPoller<'_> {
     async fn request_state(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
         match self.send("tasks/get", &json!({"taskId": id})).await {
             Ok(state) => {
-                (self.failure_count, self.state_error_count) = (0, 0);
+                (self.failure_count, self.server_error_count) = (0, 0);
                 self.retry_after = Duration::ZERO;
                 let task = serde_json::from_str(state.get()).map_err(unexpected_result)?;
                 Ok(Some(task))
@@ -198,16 +198,17 @@ impl TaskPoller<'_> {
         outcome.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
     }
 
-    /// Counts an error of a request about the task. Returns `true` if polling continues: the error
-    /// is transient, or concerns the server as a whole and has not occurred too often.
+    /// Counts an error of a request about the task, and returns whether polling continues. Polling
+    /// continues after a transient error, and after fewer than [`MAX_SERVER_ERRORS`] consecutive
+    /// errors that concern the server as a whole.
     fn tolerate_error(&mut self, error: &McpErrorKind) -> bool {
-        let is_state_error =
+        let is_server_error =
             matches!(error, McpErrorKind::Rpc(error) if is_server_error_code(error.code));
-        self.state_error_count += u32::from(is_state_error);
+        self.server_error_count += u32::from(is_server_error);
         let is_tolerated =
-            is_transient(error) || (is_state_error && self.state_error_count < MAX_STATE_ERRORS);
+            is_transient(error) || (is_server_error && self.server_error_count < MAX_SERVER_ERRORS);
         if is_tolerated {
-            tracing::debug!(%error, "Cannot get the status of a task");
+            tracing::debug!(%error, "A request about a task failed; polling continues");
             self.failure_count = self.failure_count.saturating_add(1);
             self.retry_after = match error {
                 McpErrorKind::HttpStatus { retry_after, .. } => retry_after.unwrap_or_default(),
@@ -236,7 +237,7 @@ fn is_server_error_code(code: i64) -> bool {
     code == INTERNAL_ERROR || (matches!(code, -32019..=-32000) && code != -32002)
 }
 
-/// Returns whether an error concerns the connection to the server.
+/// Returns whether an error may be temporary, such as a broken connection, a timeout or HTTP 503.
 fn is_transient(error: &McpErrorKind) -> bool {
     match error {
         McpErrorKind::ConnectionFailed(_)

@@ -46,7 +46,7 @@ pub enum Authentication {
     OAuth(Box<OAuthConfig>),
 }
 
-/// Services of the application that [`Authentication::OAuth`] uses.
+/// The prompt and the token store that [`Authentication::OAuth`] uses.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct AuthorizationServices {

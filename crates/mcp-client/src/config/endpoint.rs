@@ -76,7 +76,8 @@ impl StdioCommand {
         name.to_string_lossy().into_owned()
     }
 
-    /// Returns why the system cannot start a process with this command; `None` if it can.
+    /// Returns why the system cannot start a process with this command, such as a NUL byte in an
+    /// argument; `None` if there is no such reason.
     pub(super) fn find_problem(&self) -> Option<&'static str> {
         use secrecy::ExposeSecret;
         let has_nul = |text: &str| text.contains('\0');

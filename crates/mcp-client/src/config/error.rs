@@ -40,7 +40,7 @@ pub enum ServerConfigError {
         /// The name of the invalid header, as configured.
         name: String,
     },
-    /// The HTTP connection sets this header itself, as it does `Content-Length`.
+    /// The header is one that the client sets itself, such as `Content-Length`.
     #[error("Header '{name}' is set by the client and cannot be configured")]
     ConnectionHeader {
         /// The configured name of the header.
@@ -62,6 +62,7 @@ pub enum ServerConfigError {
 fn key_purpose(key: &str) -> &'static str {
     match key {
         "issuer" => ": the URL of the only authorization server that may receive the credentials",
+        "type" => ": only a server with the type 'oauth' can complete an authorization",
         _ => "",
     }
 }

@@ -18,9 +18,9 @@ use crate::session::{IdStyle, Session};
 use crate::transport::{StdioLink, StdioTransport, Transport, WebSocketTransport};
 use crate::{McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
 
-/// Timeout for the response to `server/discover`. After the timeout, the client sends the next
-/// request: some servers never respond, and a program that starts slowly will respond to that
-/// request.
+/// Timeout for the response to `server/discover`. After the timeout, the client sends `initialize`:
+/// some servers never respond to `server/discover`, and a program that starts slowly can still
+/// respond to `initialize`.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of times that a program is started again, or a WebSocket is opened again, for one
@@ -102,7 +102,7 @@ impl ChannelConnector {
         self.open(steps).await
     }
 
-    /// Opens a session with the configured or cached revision, or else detects it.
+    /// Opens a session with the configured or cached revision, or else detects the revision.
     async fn open(&self, mut steps: ProbeSteps) -> Result<OpenedSession, McpErrorKind> {
         if let Some(session_start) = SessionStart::from_config(&self.config) {
             let session = self.open_channel().await?;

@@ -114,8 +114,8 @@ impl ObjectDraft {
         self.repairs.extend(repair.map(str::to_owned));
     }
 
-    /// Checks an optional member that is an object.
-    pub(super) fn check_nested(&mut self, member: &str, check: impl FnOnce(&mut Self)) {
+    /// Repairs an optional member that is an object, and removes a member that is not an object.
+    pub(super) fn repair_nested(&mut self, member: &str, repair: impl FnOnce(&mut Self)) {
         self.remove_null(member);
         let Some(raw_value) = self.members.get(member) else {
             return;
@@ -123,11 +123,12 @@ impl ObjectDraft {
         let Some(mut nested_draft) = self.item_draft(raw_value, member) else {
             return self.remove(member, "an object");
         };
-        check(&mut nested_draft);
+        repair(&mut nested_draft);
         self.store_changes(member, nested_draft);
     }
 
-    /// Writes a member's checked draft back, and takes over the draft's repairs.
+    /// Writes a member's repaired draft back, and adds the draft's repairs to the repairs of this
+    /// object.
     pub(super) fn store_changes(&mut self, member: &str, mut draft: Self) {
         if let Some(changed_object) = draft.changed_object() {
             self.set(member, changed_object, None);
@@ -149,27 +150,27 @@ impl ObjectDraft {
             .ok_or_else(|| self.unexpected_member(member, "a list"))
     }
 
-    /// Checks each item of a list member. `check` gets the item and its path, and returns `None`
+    /// Repairs each item of a list member. `repair` gets the item and its path, and returns `None`
     /// for an item that is removed.
-    pub(super) fn check_items(
+    pub(super) fn repair_items(
         &mut self,
         member: &str,
         items: Vec<Box<RawValue>>,
-        check: impl Fn(&mut Self, &RawValue, &str) -> Result<Option<Self>, EntryError>,
+        repair: impl Fn(&mut Self, &RawValue, &str) -> Result<Option<Self>, EntryError>,
     ) -> Result<(), EntryError> {
-        let mut checked_items = Vec::with_capacity(items.len());
+        let mut repaired_items = Vec::with_capacity(items.len());
         let mut is_changed = false;
         for (index, item) in items.into_iter().enumerate() {
-            let Some(mut draft) = check(self, &item, &format!("{member}[{index}]"))? else {
+            let Some(mut draft) = repair(self, &item, &format!("{member}[{index}]"))? else {
                 is_changed = true;
                 continue;
             };
             let changed_item = draft.changed_object();
             is_changed |= changed_item.is_some();
             self.repairs.append(&mut draft.repairs);
-            checked_items.push(changed_item.unwrap_or(item));
+            repaired_items.push(changed_item.unwrap_or(item));
         }
-        if is_changed && let Ok(items) = to_raw_value(&checked_items) {
+        if is_changed && let Ok(items) = to_raw_value(&repaired_items) {
             self.set(member, items, None);
         }
         Ok(())

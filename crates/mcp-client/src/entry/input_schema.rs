@@ -8,9 +8,9 @@ use super::draft::ObjectDraft;
 /// The `inputSchema` of a tool without parameters.
 const EMPTY_SCHEMA: &str = r#"{"type":"object","properties":{}}"#;
 
-/// Checks the `inputSchema` of a tool. The arguments of a call are always an object, so a schema
+/// Repairs the `inputSchema` of a tool. The arguments of a call are always an object, so a schema
 /// without a type, or with several types, gets the type `object`.
-pub(super) fn check(tool: &mut ObjectDraft) -> Result<(), EntryError> {
+pub(super) fn repair_input(tool: &mut ObjectDraft) -> Result<(), EntryError> {
     const INPUT_SCHEMA: &str = "inputSchema";
     let type_error = tool.unexpected_member(INPUT_SCHEMA, "a JSON Schema of type object");
     // An empty list counts as an empty schema, because PHP writes an empty map as `[]`.
@@ -41,13 +41,13 @@ pub(super) fn check(tool: &mut ObjectDraft) -> Result<(), EntryError> {
         }
         _ => return Err(type_error),
     }
-    check_members(&mut schema)?;
+    repair_schema_members(&mut schema)?;
     tool.store_changes(INPUT_SCHEMA, schema);
     Ok(())
 }
 
 /// Removes an `outputSchema` that clients cannot read. The tool is then listed without one.
-pub(super) fn check_output(tool: &mut ObjectDraft) {
+pub(super) fn repair_output(tool: &mut ObjectDraft) {
     const OUTPUT_SCHEMA: &str = "outputSchema";
     tool.remove_null(OUTPUT_SCHEMA);
     repair_member(tool, OUTPUT_SCHEMA);
@@ -56,7 +56,7 @@ pub(super) fn check_output(tool: &mut ObjectDraft) {
     };
     let schema = tool.item_draft(&raw_schema, OUTPUT_SCHEMA);
     let checked_schema = schema.and_then(|mut schema| {
-        check_members(&mut schema).ok()?;
+        repair_schema_members(&mut schema).ok()?;
         Some(schema)
     });
     match checked_schema {
@@ -86,11 +86,12 @@ fn set_type(schema: &mut ObjectDraft) {
     }
 }
 
-/// Checks `$schema`, `properties` and `required`, which clients read.
-fn check_members(schema: &mut ObjectDraft) -> Result<(), EntryError> {
+/// Repairs `$schema` and `properties`, and rejects an invalid `required`, because clients read
+/// these members.
+fn repair_schema_members(schema: &mut ObjectDraft) -> Result<(), EntryError> {
     schema.remove_unless("$schema", "a string", Value::is_string);
     if let Some(properties) = schema.raw_member("properties").map(ToOwned::to_owned) {
-        check_properties(schema, &properties)?;
+        repair_properties(schema, &properties)?;
     }
     match schema.parsed_member("required") {
         Some(Value::Array(names)) if names.iter().all(Value::is_string) => Ok(()),
@@ -101,7 +102,7 @@ fn check_members(schema: &mut ObjectDraft) -> Result<(), EntryError> {
 
 /// Replaces properties that are `true` or `false`, which JSON Schema allows and MCP does not, by
 /// equivalent objects.
-fn check_properties(schema: &mut ObjectDraft, properties: &RawValue) -> Result<(), EntryError> {
+fn repair_properties(schema: &mut ObjectDraft, properties: &RawValue) -> Result<(), EntryError> {
     const PROPERTIES: &str = "properties";
     let Some(mut draft) = schema.item_draft(properties, PROPERTIES) else {
         return Err(schema.unexpected_member(PROPERTIES, "an object"));

@@ -20,7 +20,8 @@ pub enum McpErrorKind {
     /// The HTTP client cannot be set up, for example because there are no trusted certificates.
     #[error("the HTTP client cannot be set up: {0}")]
     Setup(#[from] ClientError),
-    /// Requests to the server's URL, or to all addresses of its host, are not allowed.
+    /// The egress policy does not allow requests to the server's URL, or to any address of its
+    /// host.
     #[error(transparent)]
     Egress(#[from] EgressError),
     /// The parameters cannot be serialized as JSON.
@@ -53,8 +54,8 @@ pub enum McpErrorKind {
         redirect"
     )]
     Redirect,
-    /// The `endpoint` that an HTTP+SSE server announced is invalid, or has another origin than the
-    /// event stream.
+    /// The URL in the `endpoint` event of an HTTP+SSE server is invalid, or has another origin than
+    /// the event stream.
     #[error("the server announced an SSE endpoint that is invalid or has another origin")]
     ForeignEndpoint,
     /// The response is neither JSON nor an event stream.
@@ -178,12 +179,13 @@ pub enum McpErrorKind {
         /// Why the last connection attempt failed, if known.
         cause: Option<String>,
     },
-    /// The server requests input, and the client has no handler for the input request.
-    #[error("the server requests '{method}', which this client does not support: {reason}")]
+    /// The server requests input, and the client has no handler for the input request, or the
+    /// handler failed.
+    #[error("the client cannot respond to the server's request '{method}': {reason}")]
     InputRequired {
         /// The method of the input request.
         method: String,
-        /// Why the client has no handler for this method.
+        /// The message of the handler's error; `Method not found` if there is no handler.
         reason: String,
     },
     /// The server requested input in too many rounds.
@@ -191,6 +193,12 @@ pub enum McpErrorKind {
     TooManyRounds {
         /// The maximum number of rounds in which a server may request input for one request.
         limit: u32,
+    },
+    /// The server sent too many input requests for one request or one task.
+    #[error("the server sent more than {limit} input requests")]
+    TooManyInputRequests {
+        /// The maximum number of input requests.
+        limit: usize,
     },
     /// The result has a `resultType` that the client does not know.
     #[error("the result has the unknown type '{result_type}'")]
@@ -215,7 +223,7 @@ pub enum McpErrorKind {
         /// The name of the operation, such as `tool 'roll' of server 'dice'`, if known.
         operation: Option<Box<str>>,
     },
-    /// The application has disconnected the client (`McpClient::disconnect`).
+    /// The client was disconnected ([`McpClient::disconnect`](crate::McpClient::disconnect)).
     #[error("Not connected to server")]
     Disconnected,
 }
@@ -265,10 +273,12 @@ impl McpErrorKind {
         }
     }
 
-    /// Converts an error that occurred after the server had accepted the request. A rejection at
-    /// that time, such as of the GET that resumes the stream, must not look like the rejection of
-    /// the request, which would allow sending the request again. Only errors of the response itself
-    /// stay unchanged.
+    /// Converts an error that occurred after the server had accepted the request. An error of the
+    /// response itself stays unchanged; any other error becomes
+    /// [`ResponseLost`](Self::ResponseLost).
+    ///
+    /// For example, the server may reject the GET that resumes the response's stream. That error
+    /// must not look like a rejection of the request, because a rejected request is sent again.
     pub(crate) fn convert_after_acceptance(self) -> Self {
         if self.is_response_error() {
             self

@@ -74,8 +74,8 @@ impl Rejection {
         }
     }
 
-    /// Returns what the HTTP error says about the session of its request. `has_session` is `true`
-    /// if the request named a session.
+    /// Returns whether the HTTP error means that the server no longer knows the session of the
+    /// request. `has_session` is `true` if the request named a session.
     pub(crate) fn session_loss(&self, has_session: bool) -> SessionLoss {
         let McpErrorKind::HttpStatus {
             status,
@@ -102,8 +102,8 @@ impl Rejection {
         session_loss(*status, form, self.topic, has_session)
     }
 
-    /// Returns whether the server knows the session, if this HTTP error is the response to a
-    /// `ping`; `None` if unknown.
+    /// Returns whether the server knows the session, according to this HTTP error in response to a
+    /// `ping`; `None` if the status means that the server is busy or failed.
     pub(crate) fn knows_session(&self, has_session: bool) -> Option<bool> {
         if self.session_loss(has_session) != SessionLoss::None {
             return Some(false);

@@ -22,7 +22,8 @@ pub(crate) enum ResponseBody {
     Stream(Box<ResponseReader>),
 }
 
-/// The body of a response that is an event stream, of which the beginning may have been read.
+/// An event stream, as the body of a response. `first_bytes` contains the bytes that were already
+/// read.
 pub(crate) struct EventBody {
     response: reqwest::Response,
     first_bytes: Vec<u8>,
@@ -128,7 +129,8 @@ async fn check_encoding(response: &mut reqwest::Response) -> Result<(), McpError
     }
 }
 
-/// Returns the content encoding of a compressed body, truncated to 100 characters.
+/// Returns the content encoding of a compressed body, truncated to 100 characters; `None` for an
+/// uncompressed body.
 pub(super) fn content_encoding(response: &reqwest::Response) -> Option<String> {
     let value = response.headers().get(CONTENT_ENCODING)?;
     let text = String::from_utf8_lossy(value.as_bytes());

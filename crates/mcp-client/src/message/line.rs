@@ -58,7 +58,7 @@ impl MessageLine {
     }
 }
 
-/// Returns the messages of a line that is one JSON value. Returns none if the value is a log entry.
+/// Returns the messages of a line that is one JSON value; no messages if the value is a log entry.
 fn parse_single_value(text: &str) -> Result<Vec<IncomingMessage>, serde_json::Error> {
     if text.starts_with('[') {
         // A batch may contain other values than messages, because `IncomingMessage::parse` skips

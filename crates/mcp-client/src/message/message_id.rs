@@ -17,8 +17,8 @@ pub(crate) enum RpcRequestId {
 }
 
 impl RpcRequestId {
-    /// Parses a number directly, because most IDs are numbers and serde would first determine the
-    /// type.
+    /// Parses an ID. A number is parsed without serde, because most IDs are numbers, and serde
+    /// would first determine the type.
     pub(super) fn read(raw_id: &RawValue) -> Result<Self, serde_json::Error> {
         match raw_id.get().parse() {
             Ok(number) => Ok(Self::Number(number)),
@@ -26,8 +26,9 @@ impl RpcRequestId {
         }
     }
 
-    /// Returns whether a response with this ID belongs to the request with the ID `request`. A
-    /// server that could not parse a request responds with the ID null.
+    /// Returns whether a response with this ID belongs to the request with the ID `request`. An
+    /// empty text matches every request: it means that the response has no ID, as in the response
+    /// to a request that the server could not parse.
     pub(crate) fn matches(&self, request: &Self) -> bool {
         self == request || matches!(self, Self::Text(text) if text.is_empty())
     }
@@ -45,7 +46,7 @@ impl Visitor<'_> for IdVisitor {
     type Value = RpcRequestId;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an id: a whole number or a string")
+        f.write_str("an ID: a whole number or a string")
     }
 
     fn visit_i64<E: serde::de::Error>(self, id: i64) -> Result<RpcRequestId, E> {
@@ -58,7 +59,8 @@ impl Visitor<'_> for IdVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, id: f64) -> Result<RpcRequestId, E> {
-        // An ID such as `3.0` is a whole number, written without its fraction.
+        // A whole number such as `3.0` is formatted without its fraction, so it can be parsed as an
+        // integer.
         let number = id.to_string().parse().map(RpcRequestId::Number);
         number.map_err(|_| E::invalid_value(Unexpected::Float(id), &self))
     }

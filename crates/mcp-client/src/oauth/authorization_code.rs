@@ -30,9 +30,9 @@ pub(super) async fn exchange_code(
         .await
 }
 
-/// Returns the authorization code, if the response belongs to this authorization request. The state
-/// and the issuer are checked first, even before an error in the response is used (MCP 2026-07-28,
-/// authorization response validation).
+/// Returns the authorization code of a response to this authorization request. Checks the state and
+/// the issuer before reading any other parameter, including an error (MCP 2026-07-28, authorization
+/// response validation).
 fn check_response(
     server: &AuthorizationServer,
     state: &str,

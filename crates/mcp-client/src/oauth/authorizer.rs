@@ -32,9 +32,9 @@ const MAX_SEND_ATTEMPTS: usize = 5;
 
 /// Sends requests to one MCP server with the tokens of one client, and obtains the tokens.
 ///
-/// All calls that need a token share one running token acquisition. The token acquisition continues
-/// if a call gives up at its deadline, so that a used refresh token or a user's consent is not
-/// lost. The acquisition is aborted when the client is dropped.
+/// All calls that need a token share one running token acquisition. The acquisition continues after
+/// the deadlines of these calls: if it were aborted, a new refresh token or the user's consent
+/// could be lost. The acquisition is aborted when the client is dropped.
 pub(crate) struct OAuthAuthorizer {
     state: Arc<OAuthState>,
     load_once: OnceCell<()>,
@@ -91,8 +91,9 @@ impl OAuthAuthorizer {
         })
     }
 
-    /// Sends a request with a token, and again with another token if the server rejects the first
-    /// token. A server that responds with 401 or 403 has not processed the request.
+    /// Sends a request with a token. If the server rejects the token, sends the request again with
+    /// another token, which is safe: a server that responds with 401 or 403 has not processed the
+    /// request.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, McpErrorKind> {
         let (client, built_request) = request.build_split();
         let load_operation = self.load_once.get_or_try_init(|| self.state.load());
@@ -126,10 +127,11 @@ impl OAuthAuthorizer {
         request: RequestBuilder,
     ) -> Result<Response, McpErrorKind> {
         let (client, built_request) = request.build_split();
-        let mut single = built_request.map_err(|error| McpErrorKind::Setup(error.into()))?;
+        let mut single_request =
+            built_request.map_err(|error| McpErrorKind::Setup(error.into()))?;
         let (_, tokens) = self.current_tokens();
-        self.add_headers(tokens.as_deref(), &mut single)?;
-        client.execute(single).await.map_err(send_error)
+        self.add_headers(tokens.as_deref(), &mut single_request)?;
+        client.execute(single_request).await.map_err(send_error)
     }
 
     /// Completes an authorization that another client started.
@@ -148,8 +150,8 @@ impl OAuthAuthorizer {
     pub(crate) async fn wait_for_authorization(&self) -> bool {
         let outcome = {
             let acquisition = self.acquisition.lock();
-            let running = acquisition.as_ref().filter(|running| running.is_running());
-            running.map(|running| running.outcome.clone())
+            let running_acquisition = acquisition.as_ref().filter(|latest| latest.is_running());
+            running_acquisition.map(|running| running.outcome.clone())
         };
         let Some(outcome) = outcome else {
             return false;
@@ -177,7 +179,7 @@ impl OAuthAuthorizer {
         })
     }
 
-    /// Adds the headers of a token to a request, unless the request goes to another origin.
+    /// Adds the headers of a token to a request, if the request goes to the MCP server's origin.
     fn add_headers(
         &self,
         tokens: Option<&ActiveTokens>,
@@ -295,8 +297,8 @@ impl OAuthAuthorizer {
                 _ if self.current_tokens().0 != generation => return Ok(()),
                 _ => {
                     let acquisition = Arc::clone(&self.state).acquire(reason);
-                    // Panics are caught, because the prompt and the token store are code of the
-                    // application.
+                    // Panics are caught, because the prompt and the token store are implemented
+                    // outside of this crate.
                     let outcome = AssertUnwindSafe(acquisition)
                         .catch_unwind()
                         .map(|outcome| {

@@ -48,7 +48,7 @@ impl IssuerBinding {
         }
     }
 
-    /// Fails if the client may not be used with this authorization server. Issuers are compared as
+    /// Fails if the client must not be used with this authorization server. Issuers are compared as
     /// strings (RFC 8414 section 3.3).
     ///
     /// # Errors
@@ -56,7 +56,9 @@ impl IssuerBinding {
     /// another issuer.
     pub(super) fn check(&self, issuer: &str) -> Result<(), OAuthError> {
         match self.issuer() {
-            Some(bound) if bound.as_str() != issuer => Err(self.rejection_error(issuer)),
+            Some(bound_issuer) if bound_issuer.as_str() != issuer => {
+                Err(self.rejection_error(issuer))
+            }
             _ => Ok(()),
         }
     }

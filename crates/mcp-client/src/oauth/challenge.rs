@@ -51,8 +51,9 @@ impl AuthorizationChallenge {
                 .iter()
                 .filter(|(name, _)| SHOWN_PARAMETERS.contains(&name.as_str()))
                 .map(|(name, value)| {
-                    let shown: String = without_query(value).chars().take(MAX_CHARS).collect();
-                    format!("{name}={shown:?}")
+                    let shown_value: String =
+                        without_query(value).chars().take(MAX_CHARS).collect();
+                    format!("{name}={shown_value:?}")
                 })
                 .collect();
             let name = match scheme.name.as_str() {
@@ -190,7 +191,7 @@ fn parse_parameter_value(text: &str) -> (String, &str) {
     (value, "")
 }
 
-/// Skips the credentials of a challenge in `token68` form, such as `Negotiate dG9rZW4=`.
+/// Skips the `token68` value of a challenge, such as `dG9rZW4=` in `Negotiate dG9rZW4=`.
 fn skip_token68(text: &str) -> &str {
     let ends_token =
         |character: char| !character.is_ascii_alphanumeric() && !"-._~+/".contains(character);

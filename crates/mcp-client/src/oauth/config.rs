@@ -51,8 +51,8 @@ pub struct OAuthConfig {
     /// The scopes to request. Default: the scopes that the server requires. Scopes that the server
     /// requires later are added.
     pub scopes: Vec<String>,
-    /// A private key in PEM, as PKCS#8 (RSA also as PKCS#1), instead of `client_secret`, for
-    /// `client_credentials` and `enterprise`.
+    /// A private key in PEM, as PKCS#8 (RSA also as PKCS#1). Replaces `client_secret` for the
+    /// grants `client_credentials` and `enterprise`.
     pub private_key: Option<SecretString>,
     /// The signing algorithm of `private_key`. Default `ES256`.
     pub signing_algorithm: SigningAlgorithm,
@@ -199,7 +199,6 @@ impl OAuthConfig {
         Ok(Some(OAuthClient::with_key(id, key)))
     }
 
-    /// Validates the OAuth configuration of a server.
     pub(crate) fn validate(&self) -> Result<(), ServerConfigError> {
         self.resolve_grant().map(drop)
     }

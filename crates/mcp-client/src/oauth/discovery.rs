@@ -21,7 +21,7 @@ use super::web::WebClient;
 const MAX_CANDIDATES: usize = 10;
 
 /// An authorization server whose metadata comes from its own well-known addresses (RFC 8414, OpenID
-/// Connect Discovery). A server of revision 2025-03-26 is its own authorization server, with
+/// Connect Discovery). An MCP server of revision 2025-03-26 is its own authorization server, with
 /// metadata or default endpoints at its origin.
 pub(super) struct AuthorizationServer {
     pub(super) token_endpoint: TokenEndpoint,
@@ -43,14 +43,15 @@ impl AuthorizationServer {
         binding: &IssuerBinding,
     ) -> Result<Self, OAuthError> {
         let resource = ProtectedResource::discover(web_client, server, challenge).await?;
-        let mut discovered = if resource.authorization_servers.is_empty() {
+        let mut authorization_server = if resource.authorization_servers.is_empty() {
             Self::find_server_at_origin(web_client, server, binding).await?
         } else {
             Self::find_named_server(web_client, &resource, binding).await?
         };
-        discovered.initial_scopes = discovered.initial_scopes(challenge, resource.scopes);
-        discovered.token_endpoint.resource = Some(resource.identifier);
-        Ok(discovered)
+        authorization_server.initial_scopes =
+            authorization_server.select_initial_scopes(challenge, resource.scopes);
+        authorization_server.token_endpoint.resource = Some(resource.identifier);
+        Ok(authorization_server)
     }
 
     /// Returns the authorization server with this issuer, without a request to the MCP server. Used
@@ -62,9 +63,10 @@ impl AuthorizationServer {
         resource: Option<String>,
     ) -> Result<Self, OAuthError> {
         let issuer = Issuer::parse(issuer)?;
-        let published = ServerMetadata::fetch(web_client, &issuer, &[issuer.as_str()]).await?;
-        let is_published = published.is_some();
-        let metadata = match published {
+        let published_metadata =
+            ServerMetadata::fetch(web_client, &issuer, &[issuer.as_str()]).await?;
+        let is_published = published_metadata.is_some();
+        let metadata = match published_metadata {
             Some(metadata) => metadata,
             None if issuer.is_origin_of(server) => ServerMetadata::for_unpublished(&issuer),
             None => return Err(no_metadata_error(&issuer)),
@@ -124,9 +126,9 @@ impl AuthorizationServer {
             Some(bound_issuer) => (bound_issuer, vec![bound_issuer.as_str()]),
             None => (&origin, vec![origin.as_str(), &origin_with_slash]),
         };
-        let published =
+        let published_metadata =
             ServerMetadata::fetch(web_client, expected_issuer, &accepted_issuers).await?;
-        let Some(metadata) = published else {
+        let Some(metadata) = published_metadata else {
             let metadata = ServerMetadata::for_unpublished(expected_issuer);
             return Self::new(web_client, expected_issuer.clone(), metadata, false);
         };
@@ -157,10 +159,14 @@ impl AuthorizationServer {
     /// Selects the scopes of the first authorization: from the challenge, or else from the
     /// resource's metadata (MCP scope selection strategy). Adds `offline_access` if the
     /// authorization server supports that scope.
-    fn initial_scopes(&self, challenge: &ParsedChallenge, defaults: Vec<String>) -> Vec<String> {
+    fn select_initial_scopes(
+        &self,
+        challenge: &ParsedChallenge,
+        default_scopes: Vec<String>,
+    ) -> Vec<String> {
         const OFFLINE_SCOPE: &str = "offline_access";
         let mut scopes = if challenge.scopes.is_empty() {
-            defaults
+            default_scopes
         } else {
             challenge.scopes.clone()
         };
@@ -173,8 +179,8 @@ impl AuthorizationServer {
         scopes
     }
 
-    /// Returns the SDK's manager for this authorization server, with the validated metadata, so
-    /// that the SDK fetches none.
+    /// Returns the SDK's manager for this authorization server. The manager gets the validated
+    /// metadata, so that the SDK does not fetch any metadata.
     pub(super) async fn new_sdk_manager(
         &self,
         web_client: &WebClient,
@@ -257,9 +263,9 @@ impl AuthorizationServer {
         self.metadata.client_id_metadata_document_supported == Some(true)
     }
 
-    /// Returns whether an authorization response may come from this server, by its issuer (RFC 9207
-    /// section 2.4), compared as strings. The issuer may be missing, unless the server announces
-    /// that its responses name the issuer.
+    /// Returns whether the issuer in an authorization response is the issuer of this server (RFC
+    /// 9207 section 2.4). Issuers are compared as strings. A missing issuer is accepted, unless the
+    /// server announces that its responses name the issuer.
     pub(super) fn is_issuer_of(&self, response_issuer: Option<&str>) -> bool {
         match response_issuer {
             Some(issuer) => self.issuer.as_str() == issuer,

@@ -17,7 +17,7 @@ use super::jwt::{SigningKey, unix_time};
 pub(super) const DPOP_HEADER: HeaderName = HeaderName::from_static("dpop");
 const DPOP_NONCE_HEADER: HeaderName = HeaderName::from_static("dpop-nonce");
 
-/// Maximum length of a stored nonce, in bytes; it is sent in every request.
+/// Maximum length of a stored nonce, in bytes; every request contains the nonce.
 const MAX_NONCE_BYTES: usize = 1024;
 
 /// The key to which a client's tokens are bound, and the nonces of servers (RFC 9449). Each client

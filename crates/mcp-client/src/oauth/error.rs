@@ -60,8 +60,8 @@ pub enum OAuthError {
     /// The URL of the metadata redirects to another origin, or too many times.
     #[error("the URL of the OAuth metadata redirects to another origin or too many times")]
     MetadataRedirect,
-    /// An endpoint in the metadata is invalid: not a URL, not `https` although the issuer is, or
-    /// with a user or a fragment.
+    /// An endpoint in the metadata is invalid: it is not a URL, does not use `https` although the
+    /// issuer does, or contains a user or a fragment.
     #[error(
         "the authorization server has an invalid '{name}': expected an https URL without user and \
         fragment"
@@ -148,7 +148,7 @@ pub enum OAuthError {
     #[error("the authorization response has no code")]
     NoCode,
     /// The authorization server cannot be reached, or its response is incomplete.
-    #[error("the authorization server cannot be reached: {0}")]
+    #[error("the request to the authorization server failed: {0}")]
     Request(#[source] reqwest::Error),
     /// A metadata or token response is larger than the maximum size.
     #[error("the authorization server's response is larger than {limit} bytes")]
@@ -192,7 +192,7 @@ pub enum OAuthError {
     #[error(transparent)]
     Store(#[from] TokenStoreError),
     /// The prompt or the token store panicked.
-    #[error("the authorization failed because of an internal error")]
+    #[error("the authorization failed, because the prompt or the token store panicked")]
     Panicked,
     /// The server publishes no authorization metadata, and client credentials are never sent to a
     /// guessed endpoint.
@@ -220,9 +220,10 @@ impl OAuthError {
         self.class() == ErrorClass::Denied
     }
 
-    /// Returns whether the authorization server may have removed the client's registration. This is
-    /// possible after an error code of the server that concerns the client, and after a failed
-    /// prompt, because the server may have shown the user an error page.
+    /// Returns whether the authorization server may have removed the client's registration:
+    ///
+    /// - The server sent the error code `invalid_client` or `unauthorized_client`.
+    /// - The prompt failed: the server may have shown the user an error page.
     pub(super) fn may_be_unknown_client(&self) -> bool {
         match self {
             Self::Prompt(PromptError::Deferred) => false,
@@ -234,7 +235,7 @@ impl OAuthError {
         }
     }
 
-    /// Returns the class of the error.
+    /// Returns the class of the error, which tells callers whether a retry can help.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {

@@ -93,16 +93,18 @@ impl OAuthState {
 
     async fn renew(&self) -> Result<(), OAuthError> {
         let (cached_endpoint, scopes, tokens) = {
-            let current = self.current_tokens.lock();
-            let scopes = current.scopes.clone();
-            (current.endpoint.clone(), scopes, current.tokens.clone())
+            let current_tokens = self.current_tokens.lock();
+            let scopes = current_tokens.scopes.clone();
+            let endpoint = current_tokens.endpoint.clone();
+            (endpoint, scopes, current_tokens.tokens.clone())
         };
         let active_tokens = tokens.ok_or(OAuthError::NoPrompt)?;
         let endpoint = match cached_endpoint {
             Some(endpoint) if endpoint.issuer == active_tokens.tokens.issuer => endpoint,
             _ => {
-                let stored = &active_tokens.tokens;
-                let discovery = self.discover_issuer(&stored.issuer, stored.resource.clone());
+                let oauth_tokens = &active_tokens.tokens;
+                let discovery =
+                    self.discover_issuer(&oauth_tokens.issuer, oauth_tokens.resource.clone());
                 discovery.await?.token_endpoint
             }
         };
@@ -183,7 +185,7 @@ impl OAuthState {
         let (web_client, binding) = (&self.web_client, self.binding()?);
         let server =
             AuthorizationServer::discover(web_client, &self.server, challenge, &binding).await?;
-        self.check_server(server, &binding)
+        self.accept_server(server, &binding)
     }
 
     /// Returns the authorization server with this issuer. Used to refresh tokens that the
@@ -198,11 +200,12 @@ impl OAuthState {
         binding.check(issuer)?;
         let server =
             AuthorizationServer::for_issuer(&self.web_client, &self.server, issuer, resource);
-        self.check_server(server.await?, &binding)
+        self.accept_server(server.await?, &binding)
     }
 
-    /// Returns the authorization server if this client may use it, and caches its token endpoint.
-    fn check_server(
+    /// Returns the authorization server if this client is allowed to use the server, and caches the
+    /// token endpoint of the server.
+    fn accept_server(
         &self,
         server: AuthorizationServer,
         binding: &IssuerBinding,
@@ -250,8 +253,8 @@ impl OAuthState {
         *self.credentials.lock() = credentials;
         let authorization = async {
             let config = OAuthClientConfig::new(client.id.clone(), redirect_uri.as_str());
-            let build = server.build_authorization_request(&self.web_client, config, scopes);
-            let (url, verifier) = build.await?;
+            let url_request = server.build_authorization_request(&self.web_client, config, scopes);
+            let (url, verifier) = url_request.await?;
             let state = url.query_pairs().find(|(name, _)| name == "state");
             let pending = PendingAuthorization {
                 state: state.map_or_else(String::new, |(_, state)| state.into_owned()),
@@ -299,14 +302,14 @@ impl OAuthState {
         let client = configured_client
             .filter(|client| client.id == pending.client_id)
             .unwrap_or_else(|| registration.client());
-        let generated = pending.dpop.then(|| self.find_or_generate_dpop_key(None));
-        let dpop = generated.transpose()?;
+        let key_result = pending.dpop.then(|| self.find_or_generate_dpop_key(None));
+        let dpop = key_result.transpose()?;
         let key = dpop.as_deref();
         let exchange = exchange_code(&server, &self.web_client, &client, key, &pending, response);
-        let tokens = exchange.await?;
+        let token_response = exchange.await?;
         let (endpoint, scopes) = (&server.token_endpoint, pending.scopes);
         let new_tokens =
-            ActiveTokens::from_response(tokens, endpoint, scopes, dpop.as_ref(), None)?;
+            ActiveTokens::from_response(token_response, endpoint, scopes, dpop.as_ref(), None)?;
         self.credentials
             .lock()
             .registrations
@@ -333,9 +336,10 @@ impl OAuthState {
         let dpop_key = dpop.map(Arc::as_ref);
         let request = endpoint.request(&self.web_client, client.as_ref(), dpop_key, &form);
         let response = request.await?;
-        let old = &active_tokens.tokens;
-        let scopes = old.scopes.clone();
-        let new_tokens = ActiveTokens::from_response(response, endpoint, scopes, dpop, Some(old))?;
+        let old_tokens = &active_tokens.tokens;
+        let scopes = old_tokens.scopes.clone();
+        let new_tokens =
+            ActiveTokens::from_response(response, endpoint, scopes, dpop, Some(old_tokens))?;
         self.store_tokens(new_tokens).await;
         Ok(())
     }
@@ -353,10 +357,14 @@ impl OAuthState {
         Ok(url.map(|url| OAuthClient::with_secret(url, None)))
     }
 
-    /// Returns the scopes to request: the scopes that were requested before, or else the configured
-    /// scopes, or else the scopes that the server names; in addition, the scopes in the challenge
-    /// (MCP scope selection strategy and step-up authorization flow). For a grant without a user,
-    /// returns only the configured scopes, if any are configured.
+    /// Returns the scopes to request (MCP scope selection strategy and step-up authorization flow):
+    /// the scopes in the challenge, and the first of these lists that is not empty:
+    ///
+    /// 1. the scopes that were requested before
+    /// 2. the configured scopes
+    /// 3. `default_scopes`
+    ///
+    /// For a grant without a user, configured scopes are used alone.
     fn select_scopes(&self, challenge: &ParsedChallenge, default_scopes: &[String]) -> Vec<String> {
         if !self.grant.needs_user() && !self.config.scopes.is_empty() {
             return self.config.scopes.clone();
@@ -392,12 +400,14 @@ impl OAuthState {
     }
 
     fn set_current_tokens(&self, active_tokens: Option<ActiveTokens>) {
-        let mut current = self.current_tokens.lock();
-        current.generation += 1;
+        let mut current_tokens = self.current_tokens.lock();
+        current_tokens.generation += 1;
         if let Some(active_tokens) = &active_tokens {
-            current.scopes.clone_from(&active_tokens.tokens.scopes);
+            current_tokens
+                .scopes
+                .clone_from(&active_tokens.tokens.scopes);
         }
-        current.tokens = active_tokens.map(Arc::new);
+        current_tokens.tokens = active_tokens.map(Arc::new);
     }
 
     /// Replaces the current tokens with new tokens, and stores the new tokens. If storing fails,

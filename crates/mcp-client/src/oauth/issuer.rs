@@ -17,8 +17,9 @@ pub(super) struct Issuer {
 }
 
 impl Issuer {
-    /// Parses an identifier. It must be a URL that the URL parser does not change (except for the
-    /// slash after an origin), because two programs may read any other URL differently.
+    /// Parses an identifier. The identifier must be a URL that the URL parser does not change
+    /// (except for the slash after an origin), because two parsers may read any other URL
+    /// differently.
     ///
     /// # Errors
     /// [`OAuthError::InvalidIssuer`] if the identifier is not such a URL.

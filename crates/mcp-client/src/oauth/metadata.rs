@@ -98,8 +98,8 @@ impl ServerMetadata {
         self.authorization_response_iss_parameter_supported == Some(true)
     }
 
-    /// Returns the metadata for the SDK, for a registration or an authorization request. PKCE has
-    /// been checked before, because the SDK accepts a server that does not announce it.
+    /// Returns the metadata for the SDK, for a registration or an authorization request. Always
+    /// announces PKCE, because Pillion checks separately whether the server announces PKCE.
     pub(super) fn to_sdk_metadata(&self) -> AuthorizationMetadata {
         let mut metadata = AuthorizationMetadata::default();
         metadata.authorization_endpoint = self.authorization_endpoint.clone().unwrap_or_default();

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::secret_json::{serialize_exposed, serialize_exposed_option};
 
-/// The result of an [`AuthorizationPrompt`].
+/// The future that an [`AuthorizationPrompt`] returns.
 pub type PromptFuture<'a> =
     Pin<Box<dyn Future<Output = Result<AuthorizationResponse, PromptError>> + Send + 'a>>;
 
@@ -59,8 +59,8 @@ pub struct AuthorizationRequest {
     pub server: Url,
     /// The scopes for which the client requests authorization.
     pub scopes: Vec<String>,
-    /// The state to store if the browser returns to another process; the prompt then fails with
-    /// [`PromptError::Deferred`].
+    /// The authorization to store if another process receives the redirect of the browser. The
+    /// prompt then fails with [`PromptError::Deferred`].
     pub pending: PendingAuthorization,
 }
 
@@ -177,7 +177,7 @@ impl AuthorizationResponse {
     }
 
     /// Returns the state, which identifies the authorization request:
-    /// [`PendingAuthorization::state`].
+    /// [`PendingAuthorization::state`]. `None` if the redirect contains no state.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.state.as_ref().map(ExposeSecret::expose_secret)

@@ -12,9 +12,13 @@ const CLIENT_NAME: &str = "Pillion";
 /// Maximum number of stored registrations, in case a server keeps naming new authorization servers.
 const MAX_REGISTRATIONS: usize = 20;
 
-/// Returns the client for this authorization server, in the order of the MCP specification (client
-/// registration): configured, client ID metadata document, registered before, registered now. Adds
-/// new registrations to `credentials`, by issuer.
+/// Returns the client for this authorization server: the first available one in the order of the
+/// MCP specification (client registration). Adds new registrations to `credentials`, by issuer.
+///
+/// 1. the configured client
+/// 2. the client ID metadata document
+/// 3. the stored registration
+/// 4. a new registration
 pub(super) async fn find_or_register_client(
     server: &AuthorizationServer,
     web_client: &WebClient,

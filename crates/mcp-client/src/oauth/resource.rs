@@ -21,7 +21,7 @@ pub(super) struct ProtectedResource {
 #[derive(Deserialize)]
 struct ResourceDocument {
     resource: Option<String>,
-    /// A server of a draft of RFC 9728 names its authorization server in this member.
+    /// Servers that implement a draft of RFC 9728 name their authorization server in this member.
     authorization_server: Option<String>,
     authorization_servers: Option<Vec<String>>,
     scopes_supported: Option<Vec<String>>,
@@ -104,8 +104,8 @@ fn build_well_known_urls(server: &Url) -> Vec<Url> {
     urls
 }
 
-/// Returns whether a resource identifier includes the server (RFC 9728 section 3.3): the server's
-/// URL, or a parent of its path at the same origin, which many servers publish.
+/// Returns whether a resource identifier includes the server (RFC 9728 section 3.3). The identifier
+/// must be the server's URL or, as many servers publish, a parent of that URL at the same origin.
 fn is_resource_of(server: &Url, identifier: &str) -> bool {
     let Ok(resource) = Url::parse(identifier) else {
         return false;

@@ -34,7 +34,7 @@ pub trait TokenStore: Send + Sync {
     /// [`TokenStoreError`] if the store cannot be written.
     fn save<'a>(&'a self, key: &'a TokenKey, credentials: OAuthCredentials) -> StoreFuture<'a, ()>;
 
-    /// Removes the entry of a client. Succeeds if there is none.
+    /// Removes the entry of a client. Succeeds if there is no such entry.
     ///
     /// # Errors
     /// [`TokenStoreError`] if the store cannot be written.

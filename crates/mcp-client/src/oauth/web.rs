@@ -138,10 +138,10 @@ impl WebClient {
 
     /// Sends a request and returns the head of the response.
     ///
-    /// A POST may use up a code or a refresh token, so a POST must not be sent again after the
-    /// server may have received it. A POST is therefore sent over a new connection, because the
-    /// server may have closed an idle connection. If the connection of a GET breaks, the GET is
-    /// sent again, once.
+    /// If the connection of a GET breaks, the GET is sent once more.
+    ///
+    /// A POST is never sent twice, because it may use up a code or a refresh token. A POST is
+    /// therefore sent over a new connection: the server may be closing an idle one.
     async fn fetch_head(
         &self,
         method: Method,

@@ -22,7 +22,7 @@ const MAX_IMMEDIATE_RESPONSES: usize = 64;
 /// Maximum size of the ID of a server's request, in bytes: the response repeats the ID.
 const MAX_ID_BYTES: usize = 1024;
 
-/// Maximum size of a notification that waits for a listener, in bytes.
+/// Maximum size of a notification that waits for a receiver, in bytes.
 const MAX_NOTIFICATION_BYTES: usize = 64 * 1024;
 
 /// Limits the resources that one server's messages can take.
@@ -69,7 +69,7 @@ impl PeerLimits {
         Some((permit.ok()?, None))
     }
 
-    /// Returns whether a notification is small enough to wait for a listener.
+    /// Returns whether a notification is small enough to wait for a receiver.
     pub(super) fn is_within_limit(notification: &Notification) -> bool {
         notification.method.len() + notification.params.get().len() <= MAX_NOTIFICATION_BYTES
     }

@@ -29,7 +29,8 @@ pub(super) struct DuplexOutbox {
     messages: mpsc::Receiver<OutboundMessage>,
 }
 
-/// A flag that records whether a request was written, if the caller needs to know.
+/// Records whether a request was written; `None` for a message without a response. A request that
+/// was not written can be sent over another connection.
 pub(super) struct WriteMarker(Option<Arc<AtomicBool>>);
 
 /// Handles the messages from the server, for the task that reads them.
@@ -90,7 +91,7 @@ impl Duplex {
     ///
     /// # Errors
     /// The reason why the connection ended; [`McpErrorKind::SessionExpired`] if no byte of the
-    /// request was written, so that the request may be sent over another connection.
+    /// request was written, so that the request can be sent over another connection.
     pub(super) async fn exchange(
         &self,
         request: SerializedRequest,
@@ -156,7 +157,8 @@ impl WriteMarker {
         Self(request.map(|(_, was_written)| was_written))
     }
 
-    /// Marks the message as not written at all, so that it may be sent over another connection.
+    /// Marks the message as not written at all, so that the message can be sent over another
+    /// connection.
     pub(super) fn mark_unwritten(&self) {
         if let Some(was_written) = &self.0 {
             was_written.store(false, Ordering::Release);
@@ -180,7 +182,8 @@ impl DuplexOutbox {
         }
     }
 
-    /// Returns a message that can be written together with the previous one.
+    /// Returns the next message if one is already waiting, so that it can be written together with
+    /// the previous message.
     pub(super) fn try_next_message(&mut self) -> Option<(Bytes, WriteMarker)> {
         match self.messages.try_recv().ok()? {
             OutboundMessage::Message { request, message } => self
@@ -276,9 +279,9 @@ impl DuplexInbox {
         self.pending_requests.close(close_error);
     }
 
-    /// Handles a request that only clients send. If the request is this client's own, the other end
-    /// only echoes its input. Such an echo would also repeat responses of this client, which would
-    /// then look like responses of the server.
+    /// Handles a request with a method that only clients send. If the request has the ID of a
+    /// waiting request of this client, the other end echoes its input. The waiting request then
+    /// fails, because echoed responses would look like responses of the server.
     fn handle_client_method(&self, id: &RawValue, method: &str) {
         let request_id: Option<RpcRequestId> = serde_json::from_str(id.get()).ok();
         if !request_id.is_some_and(|id| {

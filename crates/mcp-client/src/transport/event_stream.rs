@@ -29,7 +29,7 @@ const POST_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) enum EndpointRule {
     /// The first `endpoint` event contains the URL (MCP 2024-11-05).
     AnnouncedUrl,
-    /// The URL is that of the stream, unless an `endpoint` event names another one.
+    /// The URL is that of the GET stream. An `endpoint` event is ignored.
     SameUrl,
 }
 
@@ -91,8 +91,8 @@ async fn wait_for_endpoint(
     Err(McpErrorKind::StreamClosed)
 }
 
-/// Resolves the announced endpoint against the stream's URL. Rejects an endpoint at another origin,
-/// to which the credential would be sent.
+/// Resolves the URL in an `endpoint` event against the stream's URL. Rejects a URL at another
+/// origin, because requests to that URL would carry the credential.
 fn resolve_endpoint(base_url: &Url, announced_url: &str) -> Result<Url, McpErrorKind> {
     let endpoint = base_url
         .join(announced_url.trim())
@@ -118,7 +118,8 @@ async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader
             }
             Ok(None) => break,
             Err(error) => {
-                tracing::debug!(%error, "The event stream failed");
+                let server = &*state.link.label;
+                tracing::debug!(mcp.server = server, %error, "The event stream failed");
                 break;
             }
         }
@@ -186,7 +187,8 @@ impl EventStreamState {
         }
     }
 
-    /// Returns the response to a request from an HTTP error.
+    /// Reads an HTTP error, and returns the JSON-RPC response to the request if the body contains
+    /// one.
     ///
     /// # Errors
     /// [`McpErrorKind::SessionExpired`] if the session does not exist, so that the request was not
@@ -297,12 +299,12 @@ impl Transport for EventStreamTransport {
     async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
         let state = &self.state;
         let (id, opens_session) = (request.id.clone(), request.opens_session);
-        let registered = state.pending_requests.register(&id);
-        let mut pending_request = registered.map_err(|close_error| {
+        let register_result = state.pending_requests.register(&id);
+        let mut pending_request = register_result.map_err(|close_error| {
             if opens_session {
                 return close_error; // There is no session yet that could have expired.
             }
-            // The request was not sent, so it may be sent over another connection.
+            // The request was not sent, so it can be sent over another connection.
             McpErrorKind::SessionExpired
         })?;
         let mut post = {
@@ -343,11 +345,11 @@ impl Transport for EventStreamTransport {
 
     /// Closes the stream; there is no other way to end the session.
     async fn close(&self) {
-        let reader = self.reading_task.lock().take();
-        if let Some(reader) = reader {
-            reader.abort();
+        let reading_task = self.reading_task.lock().take();
+        if let Some(reading_task) = reading_task {
+            reading_task.abort();
             // Waits for the end of the reading task, because only then is the connection closed.
-            let _ = reader.await;
+            let _ = reading_task.await;
         }
     }
 }

@@ -74,7 +74,7 @@ impl PostConnection {
             .is_some_and(|version| version.supports(feature))
     }
 
-    /// Adds the headers of this session's requests to `headers`.
+    /// Adds the session ID and the protocol revision to `headers`, once they are known.
     fn add_session_headers(&self, mut headers: HeaderMap) -> HeaderMap {
         if let Some(id) = self.session_id.get() {
             headers.insert(SESSION_ID_HEADER, id.clone());

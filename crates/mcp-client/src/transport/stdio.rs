@@ -82,8 +82,8 @@ impl StdioTransport {
     /// Starts the server, after a backoff if it has crashed recently.
     ///
     /// # Errors
-    /// [`McpErrorKind::Spawn`]; [`McpErrorKind::KnownDown`] at once while the server keeps
-    /// crashing.
+    /// [`McpErrorKind::Spawn`] if the server cannot be started. While the server keeps crashing,
+    /// [`McpErrorKind::KnownDown`] without a start.
     pub(crate) async fn open(link: &StdioLink, peer: Arc<Peer>) -> Result<Self, McpErrorKind> {
         link.restarts.wait().await?;
         let (server_process, streams) = ServerProcess::start(&link.command).await?;
@@ -224,7 +224,7 @@ impl StdioConnection {
         // reads or writes is useless.
         let outcome = tokio::time::timeout(EXIT_TIMEOUT, self.process.wait_for_end()).await;
         self.process.request_end();
-        let (run_time, has_responded) = (self.started_at.elapsed(), self.inbox.has_responded());
+        let (uptime, has_responded) = (self.started_at.elapsed(), self.inbox.has_responded());
         match outcome {
             Ok(end) if end.was_requested => {}
             Ok(end) => {
@@ -232,14 +232,14 @@ impl StdioConnection {
                 // standard error yet.
                 let _ = tokio::time::timeout(LINGER_TIMEOUT, &mut self.log_task).await;
                 let (status, last_line) = (end.status, self.last_stderr_line.get());
-                tracing::debug!(?status, last_words = last_line, "The server process ended");
-                self.restarts.record_crash(run_time, has_responded);
+                tracing::debug!(?status, last_line, "The server process ended");
+                self.restarts.record_crash(uptime, has_responded);
                 self.inbox.close(move || McpErrorKind::ProcessEnded {
                     status,
                     last_stderr_line: last_line.clone(),
                 });
             }
-            Err(_) => self.restarts.record_crash(run_time, has_responded),
+            Err(_) => self.restarts.record_crash(uptime, has_responded),
         }
         drop(stopped_outbox);
     }

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, Request, StatusCode};
 use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use pillion_client::is_another_file;
+use pillion_client::is_non_socket_file;
 use pillion_wire::{CHANNEL_HEADER, Failure, USER_HEADER, route};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -38,7 +38,7 @@ pub struct Target {
     pub model: Option<String>,
 }
 
-/// The reason why the connection failed.
+/// Why the bridge could not connect to a sidecar.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeConnectError {
     /// No process listens on the socket.
@@ -136,12 +136,12 @@ impl Target {
             let socket = self.socket.clone();
             match source.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-                    if !is_another_file(&socket) =>
+                    if !is_non_socket_file(&socket) =>
                 {
                     BridgeConnectError::NotListening { socket }
                 }
                 io::ErrorKind::PermissionDenied => BridgeConnectError::NoPermission { socket },
-                _ if is_another_file(&socket) => BridgeConnectError::Socket {
+                _ if is_non_socket_file(&socket) => BridgeConnectError::Socket {
                     socket,
                     source: io::Error::other("the file is not a socket"),
                 },
@@ -151,7 +151,7 @@ impl Target {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // This background task ends when the connection is closed or upgraded.
         tokio::spawn(connection.with_upgrades());
-        let response = sender.send_request(self.upgrade_request()?).await?;
+        let response = sender.send_request(self.build_upgrade_request()?).await?;
         let status = response.status();
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(TokioIo::new(hyper::upgrade::on(response).await?));
@@ -169,7 +169,7 @@ impl Target {
         })
     }
 
-    fn upgrade_request(&self) -> Result<Request<Body>, BridgeConnectError> {
+    fn build_upgrade_request(&self) -> Result<Request<Body>, BridgeConnectError> {
         let mut path = route::MCP_STDIO.path.to_owned();
         if let Some(model) = &self.model {
             let mut query = form_urlencoded::Serializer::new(String::new());

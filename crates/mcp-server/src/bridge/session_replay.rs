@@ -50,8 +50,8 @@ impl SessionReplay {
     /// Records the response to a request. A handshake is only replayed to the next sidecar if a
     /// sidecar has accepted it.
     pub(super) fn record_response(&mut self, id: &str, is_success: bool) {
-        let pending = &mut self.pending_initialize;
-        if let Some((_, params)) = pending.take_if(|(request_id, _)| request_id == id) {
+        let pending_initialize = &mut self.pending_initialize;
+        if let Some((_, params)) = pending_initialize.take_if(|(request_id, _)| request_id == id) {
             self.initialize_params = Some(params).filter(|_| is_success);
         }
     }

@@ -139,7 +139,8 @@ fn read_version(exchange: &Exchange<'_>) -> Result<Option<ProtocolVersion>, Resp
     };
     let version = version.to_str().ok().and_then(|text| text.parse().ok());
     version.map(Some).ok_or_else(|| {
-        let reason = "Unsupported protocol version in the header MCP-Protocol-Version";
+        let reason = "Unsupported protocol version in the header MCP-Protocol-Version: send the \
+                      version from the response to initialize";
         error_response_without_id(StatusCode::BAD_REQUEST, NO_SESSION_CODE, reason)
     })
 }
@@ -164,13 +165,21 @@ async fn respond_to_request(
     let start_result =
         RunningSessionRequest::start(caller, session, request, responses, can_stream);
     match start_result {
-        Ok(running) => respond(exchange, running, RunningSessionRequest::is_finished).await,
+        Ok(running_request) => {
+            respond(
+                exchange,
+                running_request,
+                RunningSessionRequest::is_finished,
+            )
+            .await
+        }
         Err(error) => error_response(StatusCode::BAD_REQUEST, Some(&id), error),
     }
 }
 
-/// Returns the messages of `source` as a response: JSON if there is only one message and
-/// [`wait_before_silence`] returns the message, or else an event stream.
+/// Returns the messages of `source` as an HTTP response. The response is JSON if the only message
+/// arrives before the timeout of [`wait_before_silence`], and [`prefers_json`] returns `true`.
+/// Otherwise, the response is an event stream.
 async fn respond<S: MessageSource>(
     exchange: &Exchange<'_>,
     mut source: S,

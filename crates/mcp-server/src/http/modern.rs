@@ -31,8 +31,8 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     };
     let can_stream = headers::accepts_stream(exchange.headers);
     let check = |header: &'static str, expected: &str| check_header(exchange, header, expected);
-    let parsed = parse_requester(&exchange.caller.mcp.gateway, &request, can_stream, check);
-    let requester = match parsed {
+    let parse_result = parse_requester(&exchange.caller.mcp.gateway, &request, can_stream, check);
+    let requester = match parse_result {
         Ok(requester) => Requester {
             param_headers: Some(Arc::new(headers::read_param_headers(exchange.headers))),
             ..requester
@@ -45,13 +45,18 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         return subscribe(exchange, &request).await;
     }
     let start_result = RunningStatelessRequest::start(&exchange.caller, &request, requester);
-    let mut running = match start_result {
-        Ok(running) => running,
+    let mut running_request = match start_result {
+        Ok(running_request) => running_request,
         Err(error) => return failed_response(&request, error),
     };
-    match wait_before_silence(exchange.headers, running.next_step()).await {
-        None => event_stream_response(body_after_silence(running, TokenValidity::default())),
-        Some(RoundStep::Notice(first)) => event_stream_response(body(Some(first), running)),
+    match wait_before_silence(exchange.headers, running_request.next_step()).await {
+        None => event_stream_response(body_after_silence(
+            running_request,
+            TokenValidity::default(),
+        )),
+        Some(RoundStep::Notice(first_message)) => {
+            event_stream_response(body(Some(first_message), running_request))
+        }
         Some(RoundStep::Done(outcome)) => result_response(&request, outcome),
     }
 }
@@ -68,7 +73,9 @@ async fn subscribe(exchange: &Exchange<'_>, request: &Arc<Request>) -> Response 
         .flatten()
     {
         None => event_stream_response(body_after_silence(listener, validity)),
-        Some(Ok(first)) => event_stream_response(body_while_valid(Some(first), listener, validity)),
+        Some(Ok(first_message)) => {
+            event_stream_response(body_while_valid(Some(first_message), listener, validity))
+        }
         Some(Err(error)) => failed_response(request, error),
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
                 let is_error = block.optional("is_error")?;
                 let mcp_result = json!({"content": content});
                 let result = match is_error.and_then(|node| node.value().as_bool()) {
-                    Some(true) => call.to_failure(mcp_result, "The tool failed"),
+                    Some(true) => call.to_failure(mcp_result, "The tool reported a failure"),
                     _ => call.to_success(mcp_result),
                 };
                 calls.finished_calls.push((call, result));

@@ -122,7 +122,7 @@ impl MessageStream {
                 }
                 Ok(())
             }
-            _ => Err(Anthropic.malformed("message_start has an unexpected form")),
+            _ => Err(Anthropic.malformed("message_start has no message or follows a block")),
         }
     }
 
@@ -222,8 +222,8 @@ impl MessageStream {
     }
 
     /// Ends a block. Emits the arguments of a call for which no piece of arguments arrived, because
-    /// the call has no arguments or its start event contains all of them. The result of a native
-    /// call is emitted together with the call.
+    /// the call has no arguments or its start event contains all of them. The result of an MCP call
+    /// that Anthropic made is emitted together with the call.
     fn close_block(&mut self, position: usize, deltas: &mut Vec<Delta>) {
         let Some(block) = self.blocks.get_mut(position) else {
             return;
@@ -301,7 +301,7 @@ impl MessageStream {
 }
 
 impl ContentBlock {
-    /// Returns whether the block is a call that did not end and of which no arguments arrived.
+    /// Returns whether the block is a call that was cut off before its arguments.
     fn lacks_arguments(&self) -> bool {
         let lacks_input = self.value["input"].as_object().is_none_or(Map::is_empty);
         self.call_index.is_some() && !self.is_closed && self.input.is_empty() && lacks_input

@@ -14,19 +14,18 @@ use crate::{Provider, StrictFlag, ToolFormat};
 #[cfg(test)]
 mod tests;
 
-/// The prefix of generated call IDs. The API rejects the ID of a result whose call has no ID, so
-/// generated IDs must be recognizable.
+/// The prefix of generated call IDs, by which Pillion recognizes and omits them in results. The API
+/// rejects a result with an ID if the call has no ID.
 const GENERATED_ID_PREFIX: &str = "pillion_call_";
 
 /// Maximum length of a response ID that becomes part of a generated call ID, in bytes.
 const MAX_RESPONSE_ID_BYTES: usize = 64;
 
-/// Maximum expansion of all schemas of one request: the number of units by which the converted
-/// schemas may be larger than the originals. [`schema::convert_parameters`] defines the unit. A
-/// unit often takes 16 bytes, so the maximum is about half a megabyte of JSON.
-const MAX_EXPANSION: usize = 20_000;
-/// Maximum expansion of one schema in a request, in the same unit as `MAX_EXPANSION`.
-pub(super) const MAX_TOOL_EXPANSION: usize = 4_000;
+/// Maximum number of units by which inlining `$ref` may enlarge all schemas of a request together.
+/// [`schema::convert_parameters`] defines the unit. The maximum is about half a megabyte of JSON.
+const MAX_SCHEMA_GROWTH: usize = 20_000;
+/// Maximum number of units by which inlining `$ref` may enlarge one schema of a request.
+pub(super) const MAX_TOOL_SCHEMA_GROWTH: usize = 4_000;
 
 /// The beginning of the label that precedes an image, an audio item or a file of a result.
 const MEDIA_LABEL_PREFIX: &str = "[Result of ";
@@ -36,15 +35,16 @@ impl ToolFormat for Google {
         Provider::Google
     }
 
-    /// Each tool of a request has the same maximum expansion, so that the tools of one server do
-    /// not use up the limit of another server's tools.
+    /// Limits how much inlining `$ref` enlarges the tool's schema. [`MAX_SCHEMA_GROWTH`] is divided
+    /// equally among the tools of the request, so that the tools of one server do not use up the
+    /// limit of another server's tools.
     fn format_tool(&self, tool: &ToolDefinition, _: StrictFlag, tool_count: usize) -> Value {
-        let max_expansion = (MAX_EXPANSION / tool_count.max(1)).min(MAX_TOOL_EXPANSION);
+        let max_schema_growth = (MAX_SCHEMA_GROWTH / tool_count.max(1)).min(MAX_TOOL_SCHEMA_GROWTH);
         let offered_tool = OfferedTool::new(tool);
         json!({
             "name": tool.name().short(),
             "description": offered_tool.description,
-            "parameters": schema::convert_parameters(&offered_tool.schema, max_expansion),
+            "parameters": schema::convert_parameters(&offered_tool.schema, max_schema_growth),
         })
     }
 
@@ -198,8 +198,8 @@ fn format_response(result: &ToolResult) -> Value {
     response
 }
 
-/// Returns the parts of the first candidate. Returns no parts if the prompt was blocked, and the
-/// response thus has no candidate, or if the candidate was aborted and has no content or no parts.
+/// Returns the parts of the first candidate. Returns no parts for a blocked prompt, whose response
+/// has no candidate, and for an aborted candidate without content or parts.
 fn parts<'a>(body: &Node<'a>) -> Result<Vec<Node<'a>>, JsonFault> {
     let candidates = match body.optional("candidates")? {
         Some(candidates) => candidates,

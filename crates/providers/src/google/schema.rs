@@ -42,11 +42,12 @@ const MAX_DEPTH: usize = 32;
 /// `properties`, even for functions without parameters, because the API requires such a schema in
 /// the mode `ANY`.
 ///
-/// `max_expansion` limits how much larger than `schema` the result may be, in nodes, keywords and
-/// units of 16 bytes of text. Nodes beyond the limit are reduced to their type.
-pub(super) fn convert_parameters(schema: &Value, max_expansion: usize) -> Value {
+/// `max_schema_growth` is the number of units by which the result may be larger than `schema`. A node,
+/// a keyword and 16 bytes of text are one unit each. Nodes beyond the limit are reduced to their
+/// type.
+pub(super) fn convert_parameters(schema: &Value, max_schema_growth: usize) -> Value {
     let mut conversion = SchemaConversion {
-        resolver: SchemaResolver::new(schema, max_expansion),
+        resolver: SchemaResolver::new(schema, max_schema_growth),
     };
     let mut root_node = conversion.convert(schema, 0);
     if root_node.get("type") != Some(&json!("object")) {
@@ -65,10 +66,10 @@ impl<'s> SchemaConversion<'s> {
         if depth > MAX_DEPTH || self.resolver.is_exhausted() {
             return create_minimal_node(types::find_truncated_type(schema));
         }
-        let open_count = self.resolver.open_count();
+        let open_target_count = self.resolver.open_target_count();
         let node = self.resolver.resolve(schema);
         let converted_node = self.convert_resolved(node, depth);
-        self.resolver.truncate_open(open_count);
+        self.resolver.truncate_open_targets(open_target_count);
         converted_node
     }
 
@@ -145,11 +146,11 @@ impl<'s> SchemaConversion<'s> {
         depth: usize,
     ) -> JsonObject {
         let mut output = create_minimal_node(kind);
-        let texts: [(&str, ValueCheck); 2] = [
+        let text_keywords: [(&str, ValueCheck); 2] = [
             ("title", Value::is_string),
             ("description", Value::is_string),
         ];
-        for (key, is_valid) in texts.iter().chain(types::keywords(kind)) {
+        for (key, is_valid) in text_keywords.iter().chain(types::keywords(kind)) {
             if let Some(value) = node.get(key).filter(|value| is_valid(value)) {
                 output.insert((*key).to_owned(), value.clone());
             }

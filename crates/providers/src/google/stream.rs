@@ -6,8 +6,8 @@ use super::{Google, find_block_reason, parse_ending, read_response};
 use crate::ending::StreamedReason;
 use crate::{Delta, ModelError, ProviderApi, TurnResponse, TurnStream, event};
 
-/// Assembles a streamed response. Each event is a response with some of the parts; for any other
-/// member, the last event with the member counts.
+/// Assembles a streamed response. Each event is a response with some of the parts. If several
+/// events have any other member, the value in the last event is used.
 #[derive(Default)]
 pub(super) struct ContentStream {
     /// The response without its candidates.

@@ -18,13 +18,16 @@ const REJECTED_KEYWORDS: [&str; 6] = ["allOf", "anyOf", "oneOf", "enum", "const"
 /// Maximum nesting depth of `allOf`, `anyOf` and `oneOf` at the root of a schema.
 const MAX_DEPTH: usize = 8;
 
-/// Maximum length of the text that describes alternatives, in bytes.
+/// Maximum length of the list of properties in the note of [`simplify_root`], in bytes.
 const MAX_NOTE_BYTES: usize = 500;
 
-/// Returns the schema with a root whose keywords every provider accepts, and a text for the model
-/// about everything that this root cannot express. The properties of all combined schemas become
-/// properties of the root; a property is required if each alternative requires the property. The
-/// result may allow more than the schema; the executor validates arguments against the original.
+/// Returns the schema with a root whose keywords every provider accepts. Also returns a note for
+/// the model if arguments must contain one of several sets of properties, which the new root
+/// cannot express.
+///
+/// The properties of all combined schemas become properties of the root. A property that only some
+/// subschemas of `anyOf` or `oneOf` require becomes optional. The result may allow more than the
+/// schema; the executor validates arguments against the original.
 pub(super) fn simplify_root(schema: &Value) -> (Cow<'_, Value>, Option<String>) {
     let Some(root) = schema.as_object().filter(|root| has_rejected_keyword(root)) else {
         return (Cow::Borrowed(schema), None);
@@ -114,7 +117,7 @@ impl FlatSchema {
         }
     }
 
-    /// Merges the subschemas of `anyOf` or `oneOf`, of which arguments must match at least one.
+    /// Merges the subschemas of `anyOf` or `oneOf`. Arguments must match at least one subschema.
     fn merge_alternatives(&mut self, alternatives: Vec<Self>) {
         let Some((first_alternative, other_alternatives)) = alternatives.split_first() else {
             return;
@@ -153,7 +156,8 @@ impl FlatSchema {
         }
     }
 
-    /// Describes what each alternative requires beyond the properties that are always required.
+    /// Lists the properties that each subschema requires in addition to the properties that are
+    /// always required. Returns `None` if any subschema requires no additional properties.
     fn describe(&self, alternatives: &[Self]) -> Option<String> {
         let mut name_sets: Vec<String> = alternatives
             .iter()

@@ -183,8 +183,9 @@ pub(super) fn is_blank_error(error: &Value) -> bool {
 
 fn copy_members(value: Option<&Value>, is_included: impl Fn(&str) -> bool) -> Map<String, Value> {
     let all_members = value.and_then(Value::as_object).into_iter().flatten();
-    let included = all_members.filter(|(name, value)| is_included(name) && !value.is_null());
-    included
+    let included_members =
+        all_members.filter(|(name, value)| is_included(name) && !value.is_null());
+    included_members
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }

@@ -24,8 +24,8 @@ const KEEP_ALIVE_DATA: [&str; 4] = ["", "ping", "keep-alive", "null"];
 /// server that omits `[DONE]` must at least send a finish reason.
 #[derive(Default)]
 pub(super) struct ChunkStream {
-    /// The members of the completion except the choices. If several chunks have a member, the last
-    /// chunk counts.
+    /// The members of the completion except the choices. If several chunks have a member, the value
+    /// in the last chunk is used.
     completion: Map<String, Value>,
     message: Map<String, Value>,
     calls: StreamedCalls,

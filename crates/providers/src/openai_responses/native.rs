@@ -1,4 +1,4 @@
-//! MCP servers that OpenAI calls natively.
+//! MCP servers that OpenAI calls itself.
 
 use pillion_core::tool::{JsonObject, ToolResult};
 use secrecy::ExposeSecret;
@@ -28,7 +28,8 @@ pub(super) fn members(server: &NativeMcpServer) -> JsonObject {
     Map::from_iter([("tools".to_owned(), json!([tool]))])
 }
 
-/// Parses the native calls of MCP tools among a response's output items.
+/// Parses the calls of MCP tools among a response's output items: calls that OpenAI made itself,
+/// and calls for which OpenAI requests approval.
 pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
     let mut calls = NativeCalls::default();
     let parse = |item: &Node<'_>| NativeCall::parse(item, "server_label", "arguments");
@@ -56,7 +57,7 @@ pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
     Ok(calls)
 }
 
-/// Formats the decision on a native call that needs approval.
+/// Formats the decision on a call for which OpenAI requested approval.
 pub(super) fn format_permit(result: &ToolResult) -> Value {
     let mut response = json!({
         "type": "mcp_approval_response",

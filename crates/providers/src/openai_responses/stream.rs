@@ -135,7 +135,7 @@ impl ResponseStream {
     }
 }
 
-/// Sets the status that an event reports for its response, unless the response has a final status.
+/// Sets the status of a response from an event, unless the response already has a final status.
 fn put_status(response: &mut Value, status: String) {
     let is_final = !matches!(
         ending::reason(response.get("status")),

@@ -13,7 +13,7 @@ fn references_to_the_items_of_lists_still_lead_to_them() {
             "other": {"$ref": "#/properties/pair/items/1/items/0"},
         },
     });
-    let converted = portable(&schema);
+    let converted = to_portable_schema(&schema);
     let reference = &converted["properties"]["other"]["$ref"];
     assert_eq!(reference, "#/properties/pair/prefixItems/1/prefixItems/0");
     CompiledSchema::compile(&converted).unwrap();
@@ -59,12 +59,12 @@ fn forms_that_the_declared_dialect_does_not_have_are_repaired() {
         assert_eq!(list.get("prefixItems").is_some(), lists, "{dialect:?}");
         assert_eq!(schema["properties"]["data"], parts["data"]);
         CompiledSchema::compile(&schema).unwrap();
-        let converted = portable(&schema).into_owned();
+        let converted = to_portable_schema(&schema).into_owned();
         assert_eq!(converted["properties"]["n"], json!({"exclusiveMinimum": 1}));
         assert_eq!(converted["properties"]["m"], json!({"maximum": 1}));
         let list = json!({"prefixItems": [{}], "items": {"type": "null"}});
         assert_eq!(converted["properties"]["list"], list);
-        let converted_again = portable(&converted).into_owned();
+        let converted_again = to_portable_schema(&converted).into_owned();
         assert_eq!(converted_again, converted);
         CompiledSchema::compile(&converted).unwrap();
     }
@@ -74,7 +74,7 @@ fn forms_that_the_declared_dialect_does_not_have_are_repaired() {
 fn a_property_stays_whatever_its_schema_is() {
     let schema = json!({"properties": {"a": ["b"], "c": null, "d": {"type": "int"}}});
     let expected = json!({"properties": {"a": {}, "c": {}, "d": {}}});
-    assert_eq!(*portable(&schema), expected);
+    assert_eq!(*to_portable_schema(&schema), expected);
 }
 
 /// Generates values that are invalid for most keywords.
@@ -174,9 +174,9 @@ proptest! {
 
     #[test]
     fn every_schema_becomes_valid_and_a_valid_one_stays(schema in odd_schema()) {
-        let converted = portable(&schema);
+        let converted = to_portable_schema(&schema);
         let valid = jsonschema::draft202012::meta::validate(&converted);
         prop_assert!(valid.is_ok(), "{:?} {}", valid, converted);
-        prop_assert_eq!(portable(&converted), Cow::Borrowed(&*converted));
+        prop_assert_eq!(to_portable_schema(&converted), Cow::Borrowed(&*converted));
     }
 }

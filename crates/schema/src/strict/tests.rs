@@ -20,7 +20,7 @@ fn h1_every_property_is_required_and_optional_ones_may_be_null() {
         }),
         json!(["q"]),
     );
-    let strict = strict(&schema).unwrap();
+    let strict = to_strict_schema(&schema).unwrap();
     assert_eq!(
         strict,
         json!({
@@ -56,7 +56,7 @@ fn h1_objects_are_closed_at_any_depth() {
     schema["$defs"] = json!({"node": {"type": "object", "properties": {
         "next": {"$ref": "#/$defs/node"},
     }}});
-    let strict = strict(&schema).unwrap();
+    let strict = to_strict_schema(&schema).unwrap();
     let properties = &strict["properties"];
     let node = json!({"$ref": "#/$defs/node"});
     let or_null = json!({"anyOf": [node, {"type": "null"}]});
@@ -76,7 +76,7 @@ fn h1_objects_are_closed_at_any_depth() {
 
 #[test]
 fn h1_schemas_that_strict_cannot_express_are_not_strict() {
-    assert!(strict(&tool(json!({}), json!([]))).is_some());
+    assert!(to_strict_schema(&tool(json!({}), json!([]))).is_some());
     for property in [
         json!({}),
         json!(true),
@@ -99,7 +99,7 @@ fn h1_schemas_that_strict_cannot_express_are_not_strict() {
         json!({"$ref": "#/properties/other"}),
     ] {
         let schema = tool(json!({"p": property}), json!(["p"]));
-        assert_eq!(strict(&schema), None, "{property}");
+        assert_eq!(to_strict_schema(&schema), None, "{property}");
     }
     for (keyword, value) in [
         ("anyOf", json!([{"type": "object"}])),
@@ -108,7 +108,7 @@ fn h1_schemas_that_strict_cannot_express_are_not_strict() {
     ] {
         let mut schema = tool(json!({"a": {"type": "string"}}), json!([]));
         schema[keyword] = value;
-        assert_eq!(strict(&schema), None, "{keyword}");
+        assert_eq!(to_strict_schema(&schema), None, "{keyword}");
     }
 }
 
@@ -118,8 +118,8 @@ fn h1_schemas_beyond_openais_limits_are_not_strict() {
         let names = (0..count).map(|nth| (nth.to_string(), json!({"type": "string"})));
         tool(Value::Object(names.collect()), json!([]))
     };
-    assert!(strict(&many(5_000)).is_some());
-    assert!(strict(&many(5_001)).is_none());
+    assert!(to_strict_schema(&many(5_000)).is_some());
+    assert!(to_strict_schema(&many(5_001)).is_none());
     let deep = |levels: usize| {
         let mut schema = json!({"type": "string"});
         for _ in 0..levels {
@@ -127,11 +127,11 @@ fn h1_schemas_beyond_openais_limits_are_not_strict() {
         }
         schema
     };
-    assert!(strict(&deep(10)).is_some());
-    assert!(strict(&deep(11)).is_none());
+    assert!(to_strict_schema(&deep(10)).is_some());
+    assert!(to_strict_schema(&deep(11)).is_none());
     let values = |count: usize| json!({"type": "integer", "enum": (0..count).collect::<Vec<_>>()});
-    assert!(strict(&tool(json!({"a": values(1_000)}), json!([]))).is_some());
-    assert!(strict(&tool(json!({"a": values(1_001)}), json!([]))).is_none());
+    assert!(to_strict_schema(&tool(json!({"a": values(1_000)}), json!([]))).is_some());
+    assert!(to_strict_schema(&tool(json!({"a": values(1_001)}), json!([]))).is_none());
     let long = json!({"type": "string", "enum": ["x".repeat(120_001)]});
-    assert!(strict(&tool(json!({"a": long}), json!([]))).is_none());
+    assert!(to_strict_schema(&tool(json!({"a": long}), json!([]))).is_none());
 }

@@ -114,7 +114,7 @@ impl ChatRecorder {
         if self.record.revision > 0 {
             let record = &mut self.record;
             self.store
-                .remove_revision(&record.owner, &record.id, record.revision)
+                .remove_chat_at_revision(&record.owner, &record.id, record.revision)
                 .await?;
             record.revision = 0;
         }

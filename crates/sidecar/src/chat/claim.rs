@@ -23,9 +23,11 @@ pub(super) struct Claim {
     holder_id: String,
     /// Tracks the task that releases a claim whose request was dropped.
     tasks: TaskTracker,
+    /// Whether dropping this value releases nothing, because the claim was already released or is
+    /// not stored.
     is_released: bool,
-    /// Whether the claim was released. Locked while the claim is renewed or released, because a
-    /// renewal after the release would claim the chat again.
+    /// Whether the release of the claim has begun. Locked while the claim is renewed or released,
+    /// because a renewal after the release would claim the chat again.
     has_ended: Arc<Mutex<bool>>,
     _renewal: AbortOnDropHandle<()>,
 }
@@ -64,8 +66,8 @@ impl Claim {
         }
     }
 
-    /// Claims an existing chat. Returns `None` if another request has claimed it, or the chat does
-    /// not exist.
+    /// Takes the claim on an existing chat. Returns `None` if another request holds the claim, or
+    /// the chat does not exist.
     pub(super) async fn take(
         store: &Arc<dyn Store>,
         owner: &str,
@@ -78,18 +80,18 @@ impl Claim {
         Ok(is_claimed.then_some(new_claim))
     }
 
-    /// Returns the record to store with a new chat.
+    /// Returns the record of the claim, to store with the chat. The record expires after
+    /// [`CLAIM_TTL`].
     pub(super) fn record(&self) -> ChatClaim {
         new_claim_record(&self.holder_id)
     }
 
-    /// Drops the claim on a chat that was never stored. The store contains no such claim to
-    /// release.
+    /// Drops the claim on a chat that is not stored, so that the store has no claim to release.
     pub(super) fn forget(mut self) {
         self.is_released = true;
     }
 
-    /// Releases the chat.
+    /// Releases the claim, so that other requests can continue the chat.
     pub(super) async fn release(mut self) {
         let (owner, id, holder_id) = (&self.owner, &self.id, &self.holder_id);
         let mut has_ended = self.has_ended.lock().await;
@@ -140,7 +142,7 @@ fn new_claim_record(holder_id: &str) -> ChatClaim {
     }
 }
 
-/// Returns whether a request is running a chat with this claim.
+/// Returns whether a request is running the chat: the chat has a claim that has not expired.
 pub(super) fn is_running(claim: Option<&ChatClaim>) -> bool {
     claim.is_some_and(|claim| claim.expires_at > Timestamp::now())
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::stored_chat::ChatFailure;
 use super::{
-    ChatEventCallback, ChatOutcome, NewChat, Result, build_client, complete_options, find_model,
+    ChatEventCallback, ChatOutcome, NewChat, Result, complete_options, find_model, provider_client,
     response,
 };
 use crate::app::App;
@@ -29,7 +29,7 @@ impl ClientToolTurn {
         tools: Vec<Arc<ToolDefinition>>,
     ) -> Result<Self> {
         let model = find_model(app, new_chat.model.as_deref())?;
-        let chat_loop = ChatLoop::new(build_client(model)?, Arc::new(app.executor().clone()))
+        let chat_loop = ChatLoop::new(provider_client(model)?, Arc::new(app.executor().clone()))
             .with_tools(tools)
             .with_options(complete_options(model, new_chat.options))
             .with_limits(app.models().limits(model));

@@ -8,10 +8,10 @@ use super::response;
 /// A chat as stored in the column `json` of its record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredChat {
-    /// The name of the chat's model.
+    /// The ID of the chat's model.
     pub(super) model: String,
-    /// Whether the model may use tools.
-    pub(super) tools: bool,
+    #[serde(rename = "tools")]
+    pub(super) may_use_tools: bool,
     pub(super) channel: Option<String>,
     pub(super) options: TurnOptions,
     #[serde(rename = "stays")]

@@ -12,7 +12,7 @@ use pillion_gateway::tools;
 
 /// The parts of the daemon that handle requests.
 pub struct Assembly {
-    /// The application that handles requests.
+    /// The holder of the current [`App`], which handles requests.
     pub current_app: CurrentApp,
     pub(crate) servers: Arc<Servers>,
     pub(super) predecessor_calls: PredecessorCalls,
@@ -34,7 +34,7 @@ impl Assembly {
         let servers = Servers::open(state.store(), config)
             .await
             .map_err(|error| DaemonError::Servers(Box::new(error)))?;
-        let merged_config = Box::pin(servers.with_stored_servers(config)).await;
+        let merged_config = Box::pin(servers.merge_stored_servers(config)).await;
         let app = App::assemble(
             &merged_config,
             Arc::clone(&registry),

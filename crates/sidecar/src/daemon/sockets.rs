@@ -135,9 +135,9 @@ impl Sockets {
     }
 
     /// Waits until a successor serves the sockets, and keeps the sockets' files in place until
-    /// then. The successor receives the IDs of the processes that are still finishing calls,
-    /// including `run_id`, the ID of this process. Dropping the returned stream tells the successor
-    /// that this process has finished.
+    /// then. The successor receives the run IDs of the processes that are still finishing calls,
+    /// including `run_id`, the run ID of this process. Dropping the returned stream tells the
+    /// successor that this process has finished.
     pub(super) async fn hand_over(&mut self, run_id: &str) -> UnixStream {
         loop {
             let accept_future = async {
@@ -163,16 +163,16 @@ impl Sockets {
         }
     }
 
-    /// Rebinds the Unix socket if its file or lock file was removed or replaced, and the control
-    /// socket if its file was removed, because clients and the next sidecar process could not
-    /// connect otherwise. A socket of the service manager is only checked.
+    /// Binds a socket again if clients or the next sidecar process could not connect to it: the
+    /// Unix socket if its file or lock file was removed or replaced, the control socket if its file
+    /// was removed. A socket of the service manager is only checked.
     async fn restore(&mut self) {
-        let socket = match &self.guard {
+        let socket_outcome = match &self.guard {
             Some(guard) if !guard.is_intact() => self.restore_socket().await,
             Some(_) => Ok(()),
             None => self.check_activated_file(),
         };
-        let problem = socket
+        let problem = socket_outcome
             .and_then(|()| self.restore_control())
             .err()
             .map(|error| error.to_string());
@@ -192,11 +192,11 @@ impl Sockets {
             return Ok(());
         };
         let listener = guard.restore().await?;
-        let error = SocketError::TakeOver;
-        let lock = guard.lock().try_clone_to_owned().map_err(error)?;
+        let to_error = SocketError::TakeOver;
+        let lock = guard.lock().try_clone_to_owned().map_err(to_error)?;
         replace_descriptor(&mut self.descriptors, DescriptorKind::Lock, lock);
         if let Some(listener) = listener {
-            let descriptor = listener.as_fd().try_clone_to_owned().map_err(error)?;
+            let descriptor = listener.as_fd().try_clone_to_owned().map_err(to_error)?;
             replace_descriptor(&mut self.descriptors, DescriptorKind::Unix, descriptor);
             // A send error is ignored: the receiver no longer exists if the sidecar is stopping.
             drop(self.replacements.send(listener).await);

@@ -1,5 +1,5 @@
 //! The message that carries descriptors: one letter for the kind of each descriptor, then one line
-//! for the ID of each process that is finishing calls, and the descriptors as ancillary data.
+//! with the run ID of each process that is finishing calls, and the descriptors as ancillary data.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -36,10 +36,10 @@ impl DescriptorKind {
 pub(super) async fn send(
     stream: &UnixStream,
     descriptors: &[(DescriptorKind, BorrowedFd<'_>)],
-    process_ids: &[String],
+    run_ids: &[String],
 ) -> io::Result<()> {
     let mut payload: Vec<_> = descriptors.iter().map(|(kind, _)| *kind as u8).collect();
-    for id in process_ids {
+    for id in run_ids {
         payload.push(b'\n');
         payload.extend_from_slice(id.as_bytes());
     }
@@ -71,7 +71,7 @@ pub(super) async fn send(
     stream.async_io(Interest::WRITABLE, send).await
 }
 
-/// The content of a message: the descriptors with their kinds, and the process IDs.
+/// The content of a message: the descriptors with their kinds, and the run IDs.
 type ReceivedMessage = (Vec<(DescriptorKind, OwnedFd)>, Vec<String>);
 
 pub(super) async fn receive(stream: &UnixStream) -> io::Result<ReceivedMessage> {
@@ -97,18 +97,18 @@ pub(super) async fn receive(stream: &UnixStream) -> io::Result<ReceivedMessage> 
     };
     let (payload, descriptors) = stream.async_io(Interest::READABLE, receive).await?;
     let mut lines = payload.split(|byte| *byte == b'\n');
-    let kinds = lines.next().unwrap_or_default();
-    if kinds.is_empty() || kinds.len() != descriptors.len() {
+    let kind_letters = lines.next().unwrap_or_default();
+    if kind_letters.is_empty() || kind_letters.len() != descriptors.len() {
         // An empty message means that the other process has closed the connection or rejected the
         // request.
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let process_ids = lines.map(|line| String::from_utf8_lossy(line).into_owned());
+    let run_ids = lines.map(|line| String::from_utf8_lossy(line).into_owned());
     // Descriptors of an unknown kind, which a newer version of Pillion may send, are closed.
     let to_kind = |(letter, descriptor)| Some((DescriptorKind::from_letter(letter)?, descriptor));
-    let lettered_descriptors = kinds.iter().copied().zip(descriptors);
+    let lettered_descriptors = kind_letters.iter().copied().zip(descriptors);
     Ok((
         lettered_descriptors.filter_map(to_kind).collect(),
-        process_ids.collect(),
+        run_ids.collect(),
     ))
 }

@@ -17,6 +17,7 @@ use super::store::require_store;
 use super::tool_calls::user_filter;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::timestamp::format_timestamp;
 
 /// Maximum size of an approval's arguments that a list shows, as JSON, in bytes.
@@ -26,8 +27,8 @@ route_error! {
     /// The reason why an approval cannot be shown or decided.
     #[derive(Debug, thiserror::Error)]
     enum ApprovalError {
-        #[error("There is no approval with this ID")]
-        Unknown => NOT_FOUND,
+        #[error("There is no approval '{}'", truncate_input(id))]
+        Unknown { id: String } => NOT_FOUND,
         #[error("{reason}")]
         Conflict { reason: String } => CONFLICT,
     }
@@ -50,7 +51,7 @@ pub(super) struct ApprovalQuery {
 /// The values of the query parameter `status`, for the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "lowercase")]
-#[expect(dead_code, reason = "describes a parameter, and is never made")]
+#[expect(dead_code, reason = "describes a parameter, and is never constructed")]
 enum StatusName {
     Pending,
     Approved,
@@ -151,10 +152,11 @@ pub(super) async fn show(
 
 /// Returns the approval with this ID, if the client may see the approval.
 async fn find(store: &dyn Store, id: &str, grant: &AccessGrant) -> Result<ApprovalRecord> {
-    let stored_record = store.approval(id).await?;
+    let stored_record = store.find_approval(id).await?;
     let visible_record =
         stored_record.filter(|record| grant.may_see_records_of(record.verified_user()));
-    Ok(visible_record.ok_or(ApprovalError::Unknown)?)
+    let unknown_approval = || ApprovalError::Unknown { id: id.to_owned() };
+    Ok(visible_record.ok_or_else(unknown_approval)?)
 }
 
 /// Returns the size of an approval's stored JSON, in bytes.

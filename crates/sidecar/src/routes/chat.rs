@@ -43,7 +43,7 @@ impl RouteError for ChatRejection {
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
-        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals, in milliseconds; the header `x-pillion-approval-wait-ms` has the same meaning"),
     ),
     request_body(content = ChatRequest, content_type = "application/json", example = json!({"message": "What is 6 * 7?"})),
     responses(
@@ -95,7 +95,7 @@ pub(super) async fn begin(
     params(
         ("id" = String, Path, description = "The chat's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat"),
-        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals, in milliseconds; the header `x-pillion-approval-wait-ms` has the same meaning"),
     ),
     request_body(content = Option<ChatRequest>, content_type = "application/json", example = json!({"message": "And twice that?"})),
     responses(
@@ -134,8 +134,8 @@ pub(super) async fn go_on(
 
 /// List the caller's chats.
 ///
-/// Returns at most 100 chats, most recently used first. `content` is cut to 4096 bytes; `arguments`
-/// longer than that, of calls that wait for approval, are null.
+/// Returns at most 100 chats, most recently used first. `content` is truncated to 4096 bytes. In
+/// calls that wait for approval, `arguments` of more than 4096 bytes are null.
 #[utoipa::path(
     get,
     path = route::LIST_CHATS.path,

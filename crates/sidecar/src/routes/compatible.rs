@@ -228,8 +228,8 @@ async fn stream_response<S: ResponseFormat>(
 struct ChatStream<W> {
     writer: W,
     events: EventSender,
-    /// Sends `None` when the stream starts, or the failure if the chat fails before the start. The
-    /// field is `None` once the message was sent.
+    /// Sends `None` when the stream starts, or the outcome if the chat fails before that. The
+    /// sender is removed when it is used.
     start_sender: Option<oneshot::Sender<Option<ChatOutcome>>>,
     /// SSE comments that were written before the first event; they do not start the stream.
     comments: Vec<Bytes>,

@@ -19,7 +19,7 @@ pub(super) type Result<T, E = RequestError> = std::result::Result<T, E>;
 pub(super) struct Status {
     http: StatusCode,
     code: ErrorCode,
-    /// Whether the client may repeat the request after a second.
+    /// Whether the response has `Retry-After: 1`, because the same request can succeed later.
     is_temporary: bool,
 }
 
@@ -175,6 +175,6 @@ route_error! {
 route_error! {
     /// A handler failed in a way that the client can do nothing about. The log has the reason.
     #[derive(Debug, thiserror::Error)]
-    #[error("The sidecar failed unexpectedly")]
+    #[error("The sidecar failed unexpectedly: see its log")]
     pub(super) struct InternalError => INTERNAL_ERROR
 }

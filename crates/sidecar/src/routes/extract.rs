@@ -263,8 +263,7 @@ impl FromRequest<App> for Body {
 }
 
 impl Body {
-    /// Checks the number of JSON values in a body, and charges the memory of the values to
-    /// `memory`.
+    /// Checks the number of JSON values in a body, and reserves memory for the values in `memory`.
     ///
     /// # Errors
     /// [`BodyError::TooManyValues`] if this body has too many values; `TooManyRunningValues` if the
@@ -272,7 +271,7 @@ impl Body {
     pub(super) async fn from_bytes(bytes: Bytes, memory: Option<&RequestMemory>) -> Result<Self> {
         json_values::check(&bytes).map_err(BodyError::TooManyValues)?;
         if let Some(memory) = memory {
-            memory.charge(&bytes).await?;
+            memory.try_reserve(&bytes).await?;
         }
         Ok(Self(bytes))
     }

@@ -75,7 +75,7 @@ pub(super) async fn ready(
     let is_ready = readiness.status == "ready";
     if readiness.status == "starting"
         && let Ok(discovery_guard) =
-            Arc::clone(&app.process().background_discovery).try_lock_owned()
+            Arc::clone(&app.process().background_discovery_lock).try_lock_owned()
     {
         // Concurrent readiness checks, which need no token, share one discovery.
         tokio::spawn(async move {
@@ -151,7 +151,7 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
         pid: std::process::id(),
         started_at: format_timestamp(metrics.started_at().into()),
         uptime_seconds: metrics.uptime().as_secs(),
-        connections: metrics.unix.open() + metrics.tcp.open(),
+        connections: metrics.unix.open_count() + metrics.tcp.open_count(),
         requests: metrics.requests.latency.count(),
         tools_discovered: scrape.tools,
         calls: CallCounts {

@@ -27,8 +27,8 @@ route_error! {
         InvalidPath => NOT_FOUND,
         #[error("There is no pack '{pack}' that stores entries of the kind '{kind}'")]
         UnknownKind { pack: String, kind: String } => NOT_FOUND,
-        #[error("The pack stores no entry '{name}'")]
-        UnknownItem { name: String } => NOT_FOUND,
+        #[error("The pack '{pack}' stores no entry '{name}' of the kind '{kind}'")]
+        UnknownItem { pack: String, kind: String, name: String } => NOT_FOUND,
     }
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn remove(
     let was_removed = remove_task.await.map_err(|_| InternalError)??;
     if !was_removed {
         let name = truncate_input(&removed_name);
-        return Err(PackError::UnknownItem { name }.into());
+        return Err(PackError::UnknownItem { pack, kind, name }.into());
     }
     tracing::info!(
         pack,

@@ -58,7 +58,7 @@ pub(super) struct PinOwnerQuery {
 
 impl PinOwnerQuery {
     /// Returns the owner of the pin, if the client may see the pin.
-    fn check<'a>(
+    fn find_owner<'a>(
         &'a self,
         server: &'a str,
         tool: &str,
@@ -152,10 +152,10 @@ pub(super) async fn show(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
-    Parameters(owner): Parameters<PinOwnerQuery>,
+    Parameters(owner_query): Parameters<PinOwnerQuery>,
 ) -> Result<Json<PinResponse>> {
     let Path((server, tool)) = path.map_err(|_| PinError::InvalidPath)?;
-    let owner = owner.check(&server, &tool, &grant)?;
+    let owner = owner_query.find_owner(&server, &tool, &grant)?;
     show_pin(&*require_store(&app)?, owner, &tool).await
 }
 
@@ -183,11 +183,11 @@ pub(super) async fn accept(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
-    Parameters(owner): Parameters<PinOwnerQuery>,
+    Parameters(owner_query): Parameters<PinOwnerQuery>,
     Body(body): Body,
 ) -> Result<Json<PinResponse>> {
     let Path((server, tool)) = path.map_err(|_| PinError::InvalidPath)?;
-    let owner = owner.check(&server, &tool, &grant)?;
+    let owner = owner_query.find_owner(&server, &tool, &grant)?;
     let AcceptPin { hash } = if body.trim_ascii().is_empty() {
         AcceptPin::default()
     } else {
@@ -226,7 +226,7 @@ fn unknown_pin_error(server: &str, tool: &str) -> PinError {
 }
 
 async fn show_pin(store: &dyn Store, owner: PinOwner<'_>, tool: &str) -> Result<Json<PinResponse>> {
-    let stored_pin = store.pin(owner, tool).await?;
+    let stored_pin = store.find_pin(owner, tool).await?;
     let pin = stored_pin.ok_or_else(|| unknown_pin_error(owner.server, tool))?;
     let bytes = pins::pin_bytes(&pin);
     let build_response = compute::run(owner.server, bytes, move || {

@@ -31,8 +31,8 @@ route_error! {
             truncate_input(id)
         )]
         UnknownResult { id: String } => NOT_FOUND,
-        #[error("The stored result cannot be read")]
-        Unreadable => UNAVAILABLE,
+        #[error("The stored result '{}' cannot be read: see the sidecar's log", truncate_input(id))]
+        Unreadable { id: String } => UNAVAILABLE,
     }
 }
 
@@ -66,6 +66,10 @@ pub(super) async fn fetch(
 ) -> Result<Response> {
     let unknown_error = || ResultError::UnknownResult { id: id.clone() };
     let results = app.results().ok_or_else(unknown_error)?;
+    let unreadable_error = |error: io::Error| {
+        tracing::error!(result = id, %error, "Cannot read a stored result");
+        ResultError::Unreadable { id: id.clone() }
+    };
     let stored_result = results.find(&id).await.map_err(unreadable_error)?;
     let may_see_all = grant.is_some_and(|Extension(grant)| grant.allows(Scope::Admin));
     let visible_result = stored_result
@@ -102,17 +106,8 @@ pub(super) async fn fetch(
     let body = Body::from_stream(content.map_err(unreadable_error)?);
     response.body(body).map_err(|error| {
         tracing::error!(%error, "Cannot create the response with a stored result");
-        ResultError::Unreadable.into()
+        ResultError::Unreadable { id: id.clone() }.into()
     })
-}
-
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the function is passed to map_err"
-)]
-fn unreadable_error(error: io::Error) -> ResultError {
-    tracing::error!(%error, "Cannot read a stored result");
-    ResultError::Unreadable
 }
 
 /// Parses a `Range` header with one byte range (RFC 9110, section 14.2); `Some(None)` if the range

@@ -15,13 +15,14 @@ use super::parameters::{Parameters, PathParameter, parse_parameter};
 use super::store::require_store;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
-use pillion_gateway::credentials::file_id;
+use pillion_gateway::client_text::truncate_input;
+use pillion_gateway::credentials::server_id_from_label;
 
 route_error! {
-    /// The client may see no call with the requested ID.
+    /// There is no call with the requested ID that the client may see.
     #[derive(Debug, thiserror::Error)]
-    #[error("There is no recorded call with this ID")]
-    struct UnknownCall => NOT_FOUND
+    #[error("There is no recorded call '{0}'")]
+    struct UnknownCall(String) => NOT_FOUND
 }
 
 /// The filters of a list of calls.
@@ -62,10 +63,11 @@ impl ServerIds {
     /// its ID is derived from its name.
     fn find_id(&self, name: &str) -> String {
         let server = self.0.iter().find(|(_, server_name)| server_name == name);
-        server.map_or_else(|| file_id(name), |(id, _)| id.clone())
+        server.map_or_else(|| server_id_from_label(name), |(id, _)| id.clone())
     }
 
-    /// Returns the name of the server with this ID or name.
+    /// Returns the name of the server with the ID `key`. Returns any other key unchanged, because
+    /// it may be a name.
     fn find_name(&self, key: String) -> String {
         let server = self.0.iter().find(|(id, _)| *id == key);
         server.map_or(key, |(_, name)| name.clone())
@@ -75,7 +77,7 @@ impl ServerIds {
 /// The values of the query parameter `status`, for the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "lowercase")]
-#[expect(dead_code, reason = "describes a parameter, and is never made")]
+#[expect(dead_code, reason = "describes a parameter, and is never constructed")]
 enum StatusName {
     Pending,
     Running,
@@ -200,7 +202,7 @@ pub(super) async fn show(
     };
     let call = record
         .filter(|call| grant.may_see_records_of(call.verified_user()))
-        .ok_or(UnknownCall)?;
+        .ok_or_else(|| UnknownCall(truncate_input(&id)))?;
     Ok(Json(ToolCallResponse {
         success: true,
         call: entry::from_record(call, &ServerIds::new(&app)),

@@ -58,8 +58,8 @@ impl Upgrade {
         })
     }
 
-    /// Begins the upgrade like [`begin`](Self::begin); the connection counts as one of the
-    /// [clients](pillion_gateway::process::Process::clients).
+    /// Begins the upgrade like [`begin`](Self::begin), for a connection that the caller serves with
+    /// a task of [`client_tasks`](pillion_gateway::process::Process::client_tasks).
     ///
     /// # Errors
     /// The same errors as [`begin`](Self::begin), and [`UpgradeError::TooManyClients`] if too many

@@ -130,7 +130,10 @@ impl Connection {
         let app = self.current_app.app();
         let limits = app.http();
         let max_waiting_bytes = limits.max_waiting_bytes.get() as u64;
-        let waiting_bytes = app.process().waiting_bytes.connection(max_waiting_bytes);
+        let waiting_bytes = app
+            .process()
+            .waiting_bytes
+            .add_connection(max_waiting_bytes);
         let was_cut_off = Arc::new(AtomicBool::new(false));
         let receive_tracker = ReceiveTracker::default();
         let slow_client_stream = SlowClientStream::new(

@@ -68,7 +68,7 @@ struct WaitingWrite {
 impl WaitingWrite {
     /// Records the number of unread bytes. Returns whether the client has read something since the
     /// last check.
-    fn check(&mut self, unread_count: Option<UnreadCount>, now: Instant) -> bool {
+    fn record_unread(&mut self, unread_count: Option<UnreadCount>, now: Instant) -> bool {
         let has_progressed = unread_count
             .zip(self.unread_count)
             .is_some_and(|(unread_count, previous)| unread_count.has_shrunk_since(previous));
@@ -146,7 +146,7 @@ impl<S: UnreadBytes> SlowClientStream<S> {
                 // suspended, and possibly the client as well.
                 waiting_write.progress_at += now - waiting_write.next_check.deadline();
             }
-            if waiting_write.check(stream.unread_count(), now) {
+            if waiting_write.record_unread(stream.unread_count(), now) {
                 self.waiting_bytes.clear_stall();
             }
             let (stalls_at, deadline) = waiting_write.deadlines(write_timeout);
@@ -252,7 +252,7 @@ impl<S: AsyncRead + AsyncWrite + UnreadBytes + Unpin> AsyncWrite for SlowClientS
             Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
         } else {
             let mut slices = [io::IoSlice::new(&[]); MAX_SLICES];
-            let count = first_bytes(buffers, S::MAX_WRITE_BYTES, &mut slices);
+            let count = fill_slices(buffers, S::MAX_WRITE_BYTES, &mut slices);
             Pin::new(&mut self.stream).poll_write_vectored(context, &slices[..count])
         };
         self.limit_write(outcome, context)
@@ -260,7 +260,7 @@ impl<S: AsyncRead + AsyncWrite + UnreadBytes + Unpin> AsyncWrite for SlowClientS
 }
 
 /// Puts the first `max` bytes of `buffers` into `slices`. Returns the number of used slices.
-fn first_bytes<'a>(
+fn fill_slices<'a>(
     buffers: &'a [io::IoSlice<'a>],
     mut max: usize,
     slices: &mut [io::IoSlice<'a>; MAX_SLICES],
@@ -299,7 +299,7 @@ mod tests {
         write_timeout: Duration,
         was_cut_off: &Arc<AtomicBool>,
     ) -> SlowClientStream<S> {
-        let waiting_bytes = WaitingBytes::default().connection(u64::MAX);
+        let waiting_bytes = WaitingBytes::default().add_connection(u64::MAX);
         let (was_cut_off, tracker) = (Arc::clone(was_cut_off), ReceiveTracker::default());
         SlowClientStream::new(stream, write_timeout, was_cut_off, waiting_bytes, tracker)
     }
@@ -336,16 +336,16 @@ mod tests {
             for _ in 0..118 {
                 at += Duration::from_secs(1);
                 let current = unread_count(1_000_000 - (steps - 1) * 128 * 1024, false);
-                assert!(!waiting.check(current, at));
+                assert!(!waiting.record_unread(current, at));
                 assert!(at < waiting.deadlines(Duration::from_secs(30)).1);
             }
             at += Duration::from_secs(1);
-            assert!(waiting.check(unread_count(1_000_000 - steps * 128 * 1024, false), at));
+            assert!(waiting.record_unread(unread_count(1_000_000 - steps * 128 * 1024, false), at));
         }
         // If the system reports exact sizes, a single byte shows that the client has read data.
         let times = |waiting: &WaitingWrite| waiting.deadlines(Duration::from_secs(30));
-        assert!(!waiting.check(unread_count(500_000, true), at));
-        assert!(waiting.check(unread_count(499_999, true), at + Duration::from_secs(1)));
+        assert!(!waiting.record_unread(unread_count(500_000, true), at));
+        assert!(waiting.record_unread(unread_count(499_999, true), at + Duration::from_secs(1)));
         let stalled = (Duration::from_secs(3), Duration::from_secs(31));
         assert_eq!(times(&waiting), (at + stalled.0, at + stalled.1));
     }
@@ -356,7 +356,7 @@ mod tests {
         let buffers = [&bytes[..2], &[], &bytes[2..5], &bytes[5..]].map(io::IoSlice::new);
         for (max, expected) in [(1, vec![1]), (4, vec![1, 2, 3, 4]), (9, bytes.to_vec())] {
             let mut slices = [io::IoSlice::new(&[]); MAX_SLICES];
-            let count = first_bytes(&buffers, max, &mut slices);
+            let count = fill_slices(&buffers, max, &mut slices);
             let taken: Vec<u8> = slices[..count]
                 .iter()
                 .flat_map(|slice| slice.to_vec())

@@ -4,12 +4,12 @@ use std::sync::Weak;
 
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{RunningApplication, Servers};
+use super::{RunningApp, Servers};
 use pillion_gateway::connections::Connections;
 use pillion_gateway::upstream::IDLE_CHECK_INTERVAL;
 
-/// Closes outdated user connections at intervals, as long as `application` exists.
-pub(super) async fn sweep_users(application: Weak<dyn RunningApplication>) {
+/// Closes outdated user connections at intervals, until `application` is dropped.
+pub(super) async fn sweep_users(application: Weak<dyn RunningApp>) {
     loop {
         tokio::time::sleep(IDLE_CHECK_INTERVAL).await;
         let Some(running_application) = application.upgrade() else {

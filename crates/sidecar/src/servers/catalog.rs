@@ -17,8 +17,8 @@ use super::definition::{
 use super::{Result, ServerError};
 use pillion_config::{Config, McpServerSection, ServerSettings};
 use pillion_gateway::credentials::{
-    Account, CredentialError, CredentialMetadata, Credentials, UserCredentials, file_id,
-    forget_server, take_secrets,
+    Account, CredentialError, CredentialMetadata, Credentials, UserCredentials, forget_server,
+    server_id_from_label, take_secrets,
 };
 
 /// The author of a change to the stored servers.
@@ -95,12 +95,14 @@ impl Catalog {
     pub async fn load(&self, record: ServerRecord) -> CatalogServer {
         let stored_server = StoredServer::parse(&record.configuration).ok();
         let section = self.parse_section(&record).await;
-        let note = stored_server
+        let metadata = stored_server
             .as_ref()
             .and_then(|server| server.credentials.as_ref());
         CatalogServer {
-            authentication: note.map_or("none", |note| &note.authentication).to_owned(),
-            headers: note.map_or_else(Vec::new, |note| note.headers.clone()),
+            authentication: metadata
+                .map_or("none", |metadata| &metadata.authentication)
+                .to_owned(),
+            headers: metadata.map_or_else(Vec::new, |metadata| metadata.headers.clone()),
             definition: stored_server.map(|stored_server| stored_server.definition),
             record,
             section,
@@ -111,8 +113,8 @@ impl Catalog {
         let stored_server = StoredServer::parse(&record.configuration)?;
         let credentials = self.read_credentials(&stored_server).await?;
         let server = self.build_config(&record.name, &stored_server.definition, &credentials)?;
-        // A change of the credentials changes their ID, so the credentials themselves are not
-        // compared.
+        // The text, which identifies the settings, does not contain the credentials. It contains
+        // their ID, which changes with the credentials.
         let text = format!(
             "{}\n{}\n{:?}\n{}",
             record.id, record.name, self.egress, record.configuration
@@ -140,17 +142,17 @@ impl Catalog {
         let credentials = Credentials(take_secrets(&mut keys)).simplify();
         let definition = Definition::try_from(keys)?;
         self.build_config(&name, &definition, &credentials)?;
-        if self.store.server_named(&name).await?.is_some() {
+        if self.store.find_server_by_name(&name).await?.is_some() {
             return Err(ServerError::NameTaken { name });
         }
-        let credential_note = self.store_credentials(&credentials).await?;
+        let credential_metadata = self.store_credentials(&credentials).await?;
         let now = Timestamp::now();
         let record = ServerRecord {
             id: Uuid::new_v4().to_string(),
             name,
             configuration: to_json(&StoredServer {
                 definition,
-                credentials: credential_note,
+                credentials: credential_metadata,
             })?,
             enabled,
             last_connected_at: None,
@@ -223,8 +225,9 @@ impl Catalog {
             updated_at: Timestamp::now(),
             ..record.clone()
         };
-        let records = self.find_record_owner(&record.name);
-        let update_outcome = self.store.update_server(&changed_record, records).await;
+        let record_owner = self.find_record_owner(&record.name);
+        let update = self.store.update_server(&changed_record, record_owner);
+        let update_outcome = update.await;
         if has_new_credentials {
             // Removes the credentials that an update leaves unused: the old ones if the update
             // succeeded, otherwise the new ones.
@@ -237,10 +240,10 @@ impl Catalog {
         }
         update_outcome.map_err(|error| name_error(error, &changed_record.name))?;
         if let Some(account) = account {
-            let must_replace = has_new_credentials && !account.is_consented();
+            let must_replace = has_new_credentials && !account.needs_consent();
             let found_account = self.find_account(&changed_record).await;
-            let new_account = found_account.filter(|_| !must_replace);
-            self.replace_account(&changed_record.id, &account, new_account)
+            let retained_account = found_account.filter(|_| !must_replace);
+            self.replace_account(&changed_record.id, &account, retained_account)
                 .await;
         }
         if has_moved {
@@ -262,9 +265,9 @@ impl Catalog {
 
     /// Removes a server with its credentials, recorded calls and pins.
     pub(crate) async fn remove(&self, record: &ServerRecord) -> Result<()> {
-        let records = self.find_record_owner(&record.name);
+        let record_owner = self.find_record_owner(&record.name);
         let account = self.find_account(record).await;
-        self.store.remove_server(&record.id, records).await?;
+        self.store.remove_server(&record.id, record_owner).await?;
         self.forget(record).await;
         if let Some(account) = account {
             self.replace_account(&record.id, &account, None).await;
@@ -284,12 +287,12 @@ impl Catalog {
         if mode == UpdateMode::Replace {
             return Ok(Some(Credentials(secrets).simplify()));
         }
-        if let (true, Some(note)) = (has_moved, &previous.credentials) {
+        if let (true, Some(metadata)) = (has_moved, &previous.credentials) {
             // A new address requires new credentials, because sending the stored credentials to it
             // could disclose them to the client that changes the address.
             for (key, is_stored) in [
-                ("authentication", note.authentication != "none"),
-                ("headers", !note.headers.is_empty()),
+                ("authentication", metadata.authentication != "none"),
+                ("headers", !metadata.headers.is_empty()),
             ] {
                 if is_stored && !secrets.contains_key(key) {
                     return Err(ServerError::MovedAway { key });
@@ -306,11 +309,11 @@ impl Catalog {
     }
 
     async fn read_credentials(&self, stored_server: &StoredServer) -> Result<Credentials> {
-        let Some(note) = &stored_server.credentials else {
+        let Some(metadata) = &stored_server.credentials else {
             return Ok(Credentials::default());
         };
         let vault = self.credentials.vault().ok_or(CredentialError::NoKey)?;
-        let stored_secret = vault.get(SecretKind::Credential, &note.id).await?;
+        let stored_secret = vault.get(SecretKind::Credential, &metadata.id).await?;
         let secret = stored_secret.ok_or(ServerError::Unreadable)?;
         Ok(Credentials::parse(secret.expose_secret())?)
     }
@@ -324,22 +327,25 @@ impl Catalog {
             return Ok(None);
         }
         let vault = self.credentials.vault().ok_or(CredentialError::NoKey)?;
-        let note = credentials.to_metadata(Uuid::new_v4().to_string());
+        let metadata = credentials.to_metadata(Uuid::new_v4().to_string());
         let secret = credentials.to_secret();
-        vault.put(SecretKind::Credential, &note.id, &secret).await?;
-        Ok(Some(note))
+        vault
+            .put(SecretKind::Credential, &metadata.id, &secret)
+            .await?;
+        Ok(Some(metadata))
     }
 
     /// Removes the credentials of a record. If the removal fails, the credentials remain encrypted
     /// and unused.
     async fn forget(&self, record: &ServerRecord) {
         let stored_server = StoredServer::parse(&record.configuration).ok();
-        let Some(note) = stored_server.and_then(|stored_server| stored_server.credentials) else {
+        let Some(metadata) = stored_server.and_then(|stored_server| stored_server.credentials)
+        else {
             return;
         };
         let secret_id = SecretId {
             kind: SecretKind::Credential,
-            id: note.id,
+            id: metadata.id,
         };
         if let Err(error) = self.store.remove_secret(&secret_id).await {
             tracing::warn!(%error, "Cannot remove unused credentials from the vault");
@@ -359,9 +365,9 @@ impl Catalog {
         }
     }
 
-    /// Removes the OAuth tokens of a server whose account has changed: the server's own tokens,
-    /// unless another server has the same account, and the authorizations of users. If the removal
-    /// fails, the tokens remain encrypted.
+    /// Removes the OAuth tokens of a server whose account has changed: the authorizations of users,
+    /// and the shared tokens unless another server has the same account. If the removal fails, the
+    /// tokens remain encrypted.
     pub(super) async fn replace_account(
         &self,
         id: &str,
@@ -388,7 +394,7 @@ impl Catalog {
     async fn is_shared_account(&self, id: &str, account: &Account) -> Result<bool> {
         let has_same_key = |other: &Account| other.key == account.key;
         let file_accounts = self.file_accounts.iter();
-        let mut other_accounts = file_accounts.filter(|(name, _)| file_id(name) != id);
+        let mut other_accounts = file_accounts.filter(|(name, _)| server_id_from_label(name) != id);
         if other_accounts.any(|(_, other)| other.as_ref().is_some_and(has_same_key)) {
             return Ok(true);
         }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Result, ServerError};
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::{CredentialMetadata, Credentials, url_origin};
 
 /// Maximum length of a server's name, in characters.
@@ -134,6 +135,7 @@ fn to_config_keys(
                 .map(|(name, _)| format!("`{name}`"))
                 .collect();
             let expected = names.join(", ");
+            let member = truncate_input(member);
             let message = format!("unknown field `{member}`, expected one of {expected}");
             return Err(ServerError::invalid(format!("{path}{member}"), message));
         };

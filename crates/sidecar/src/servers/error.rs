@@ -4,6 +4,7 @@ use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::ServerConfigError;
 use pillion_store::{MasterKeyError, VaultError};
 
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::problem::store_error_status;
 
@@ -24,9 +25,12 @@ pub enum ServerError {
     /// The configuration as a whole is invalid.
     #[error(transparent)]
     Config(#[from] ServerConfigError),
-    /// No server has the requested ID or name. The message is part of the REST API.
-    #[error("Server not found")]
-    NotFound,
+    /// No server has the requested ID or name.
+    #[error("Server not found: '{}'", truncate_input(key))]
+    NotFound {
+        /// The requested ID or name.
+        key: String,
+    },
     /// Another server has this name.
     #[error("A server named '{name}' already exists")]
     NameTaken {
@@ -123,7 +127,7 @@ impl ServerError {
                 (StatusCode::BAD_REQUEST, InvalidInput)
             }
             Self::Credential(error) => error.status_and_code(),
-            Self::NotFound => (StatusCode::NOT_FOUND, NotFound),
+            Self::NotFound { .. } => (StatusCode::NOT_FOUND, NotFound),
             Self::NameTaken { .. } => (StatusCode::CONFLICT, InvalidInput),
             Self::NotOfUsers { .. } => (StatusCode::CONFLICT, InvalidInput),
             Self::NotInUse { .. } => (StatusCode::CONFLICT, Unavailable),

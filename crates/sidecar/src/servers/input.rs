@@ -64,8 +64,8 @@ fn build_member(name: &str, mut property: Object) -> Object {
         (property.minimum, property.maximum) = (Some((*min).into()), Some((*max).into()));
     }
     property.description = Some(description);
-    // A missing member has the default that its description states, even if its type has another
-    // default.
+    // Removes the default of the type, because the REST API has the default that the description
+    // states.
     property.default = None;
     property
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::catalog::CatalogServer;
 use pillion_config::McpServerSection;
-use pillion_gateway::credentials::{Account, file_id};
+use pillion_gateway::credentials::{Account, server_id_from_label};
 
 /// A server of the configuration file or of the store.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub(crate) enum Server {
 impl Server {
     pub(super) fn id(&self) -> String {
         match self {
-            Self::FromFile(section) => file_id(section.label()),
+            Self::FromFile(section) => server_id_from_label(section.label()),
             Self::FromStore(catalog_server, _) => catalog_server.record.id.clone(),
         }
     }

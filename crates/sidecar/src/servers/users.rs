@@ -5,6 +5,7 @@ use pillion_wire::UserCredentialEntry;
 use serde_json::{Map, Value};
 
 use super::{Result, Server, ServerError, Servers};
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::{UserCredential, url_origin};
 use pillion_gateway::timestamp::format_timestamp;
 
@@ -37,7 +38,10 @@ impl Servers {
         let address = server.credential_address()?;
         let authentication = keys.remove("authentication").unwrap_or(Value::Null);
         if let Some(unknown_member) = keys.keys().next() {
-            return Err(ServerError::invalid(unknown_member, "unknown field"));
+            return Err(ServerError::invalid(
+                truncate_input(unknown_member),
+                "unknown field",
+            ));
         }
         let credential = UserCredential::new(address, authentication)?;
         let credentials = &self.user_credentials;

@@ -89,7 +89,7 @@ pub enum SocketError {
         path = .0.display()
     )]
     ServedWithoutFile(PathBuf),
-    /// The process that serves the path, or holds the lock on the path, offers no take-over.
+    /// The process that serves the path, or holds the lock on the path, offers no takeover.
     #[error(
         "cannot take over {path}: another process serves it or holds its lock {path}.lock, but no \
          sidecar answers on {path}.control: the process may be starting or stopping, so try again, \

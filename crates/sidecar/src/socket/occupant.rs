@@ -30,8 +30,8 @@ pub(super) async fn remove_stale_socket(path: &Path) -> Result<()> {
     if !socket_exists(path)? {
         return Ok(());
     }
-    let connection = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
-    match connection {
+    let connect_outcome = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
+    match connect_outcome {
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => remove(path),
         Ok(Err(source)) if source.kind() != ErrorKind::WouldBlock => Err(SocketError::Probe {
             path: path.to_owned(),

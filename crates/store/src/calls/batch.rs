@@ -58,7 +58,7 @@ impl InsertStatements {
         database: &Database,
         calls: impl ExactSizeIterator<Item = &ToolCallRecord> + Clone,
     ) -> Result<usize> {
-        self.clock.note(calls.clone()).await?;
+        self.clock.record_reading_if_due(calls.clone()).await?;
         let sql = Arc::clone(&self.sql[calls.len().ilog2() as usize]);
         let values: Vec<SqlValue> = calls.flat_map(record::to_values).collect();
         let written_rows = database.write(AssertSqlSafe(sql), values).await?;
@@ -72,7 +72,7 @@ pub(super) async fn write_waiting(
     clock: &StoreClock,
     call: &ToolCallRecord,
 ) -> Result<()> {
-    clock.note(std::iter::once(call)).await?;
+    clock.record_reading_if_due(std::iter::once(call)).await?;
     let statement = build_insert_sql(database, 1, "'pending'");
     let values = record::to_values(call).to_vec();
     match database.write(AssertSqlSafe(statement), values).await? {

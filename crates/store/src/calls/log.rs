@@ -112,13 +112,20 @@ impl CallLog for SqlStore {
         let values = vec![
             run.owner.as_str().into(),
             interrupted_at.into(),
-            self.clock().await?.settled_time(interrupted_at).into(),
+            self.record_clock_reading()
+                .await?
+                .settled_time(interrupted_at)
+                .into(),
             run.run_id.as_str().into(),
         ];
         self.database.write(AssertSqlSafe(sql), values).await
     }
 
-    async fn cancel_undecided(&self, expired_before: Timestamp, now: Timestamp) -> Result<u64> {
+    async fn cancel_undecided_calls(
+        &self,
+        expired_before: Timestamp,
+        now: Timestamp,
+    ) -> Result<u64> {
         let sql = "UPDATE tool_calls SET status = 'cancelled', completed_at = $2, \
                    error = 'The approval that the call waited for has expired', \
                    error_code = 'cancelled' \

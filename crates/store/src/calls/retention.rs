@@ -48,8 +48,8 @@ pub(super) async fn prune(
 }
 
 impl SqlStore {
-    /// Removes the calls that are older than `age`. The age is determined by the running time of
-    /// the store ([`ClockHistory`](crate::ClockHistory)), so an error of the system clock, now or
+    /// Removes the calls that are older than `age`. The age is determined by the uptime of the
+    /// store ([`ClockHistory`](crate::ClockHistory)), so an error of the system clock, now or
     /// when the calls were recorded, has no effect. Returns the number of removed calls.
     ///
     /// # Errors
@@ -62,8 +62,8 @@ impl SqlStore {
         self.catch_up_if_possible().await;
         let database = &self.database;
         let mut removed_call_count = remove_earlier_calls(database, CallId::min_at(cutoff)).await?;
-        // Calls whose IDs have a time after the readings of the clock are removed, too, because
-        // they were recorded earlier, while the system clock was ahead.
+        // Calls whose IDs have a time after all readings of the period are removed, too, because
+        // they were recorded before the period, while the system clock was ahead.
         let latest_id = CallId::min_at(range.latest_reading.plus(MAX_RECORD_LEAD));
         removed_call_count += remove_later_calls(database, latest_id).await?;
         if removed_call_count > 0 {
@@ -112,13 +112,13 @@ async fn remove(
     )
     .into();
     let sql: Arc<str> = format!("DELETE FROM tool_calls WHERE id IN ({find_sql})").into();
-    let with_limit = |limit: i64| {
+    let values_with_limit = |limit: i64| {
         let mut limited_values = values.clone();
         limited_values.push(limit.into());
         limited_values
     };
     let first_row = database
-        .read_one(AssertSqlSafe(find_sql), with_limit(1))
+        .read_one(AssertSqlSafe(find_sql), values_with_limit(1))
         .await?;
     if first_row.is_none() {
         return Ok(0);
@@ -133,7 +133,7 @@ async fn remove(
         let batch_calls = database
             .write(
                 AssertSqlSafe(Arc::clone(&sql)),
-                with_limit(ROWS_PER_STATEMENT),
+                values_with_limit(ROWS_PER_STATEMENT),
             )
             .await?;
         removed_call_count += batch_calls;

@@ -32,7 +32,7 @@ use buffer::SpoolBuffer;
 use contents::SpoolContents;
 
 /// How long the spool gathers records before it writes them to the database.
-const WRITE_INTERVAL: Duration = Duration::from_millis(25);
+const WRITE_INTERVAL: Duration = Duration::from_millis(100);
 /// Delay before a failed write is repeated, unless a caller requests a write sooner.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of gathered calls, and maximum total size of their records, in bytes. When either
@@ -94,11 +94,13 @@ impl CallSpool {
         })
     }
 
-    /// Stores a record; when this method returns, the record survives a crash of the process. If
-    /// too many records wait, or the database cannot be written, the record of a call that begins
-    /// waits for the database. The record of a call that has run is stored as long as the spool
-    /// file accepts the record. While the file of the database is missing, the record is buffered,
-    /// but not acknowledged.
+    /// Stores a record. If this method succeeds, the record survives a crash of the process.
+    ///
+    /// - If too many records wait, or the last write to the database failed, the record waits for a
+    ///   write to the database. If that write fails, the record of a call that begins is rejected,
+    ///   but the record of a call that has run is stored.
+    /// - While the file of the database is missing, this method fails. The record of a call that
+    ///   has run is buffered nevertheless.
     ///
     /// The system call `write` runs on the calling thread, because using another thread takes
     /// longer than most writes.
@@ -139,11 +141,15 @@ impl CallSpool {
     /// # Errors
     /// `unavailable` if the database cannot be written, so that the database lacks records.
     pub(crate) async fn catch_up(&self) -> Result<()> {
-        let is_due = {
+        let has_unwritten_records = {
             let buffer = self.shared.buffer.lock();
-            buffer.is_due()
+            buffer.has_unwritten_records()
         };
-        if is_due { self.flush().await } else { Ok(()) }
+        if has_unwritten_records {
+            self.flush().await
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns whether the last write to the database failed.

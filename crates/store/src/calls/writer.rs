@@ -53,7 +53,7 @@ impl CallWriter {
         let _permit = Arc::clone(&self.capacity)
             .try_acquire_many_owned(record_kib.clamp(1, MAX_QUEUED_KIB))
             .map_err(|_| queue_full_error())?;
-        let (outcome_sender, outcome) = oneshot::channel();
+        let (outcome_sender, outcome_receiver) = oneshot::channel();
         let record = QueuedRecord {
             call,
             outcome_sender,
@@ -64,7 +64,9 @@ impl CallWriter {
             mpsc::error::TrySendError::Full(_) => queue_full_error(),
             mpsc::error::TrySendError::Closed(_) => closed_error(),
         })?;
-        outcome.await.unwrap_or_else(|_| Err(closed_error()))
+        outcome_receiver
+            .await
+            .unwrap_or_else(|_| Err(closed_error()))
     }
 
     /// Writes the queued records. Later records are rejected.

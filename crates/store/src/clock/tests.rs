@@ -215,7 +215,7 @@ fn a_clock_that_is_ahead_at_a_start_removes_nothing() {
 }
 
 #[test]
-fn the_running_time_continues_over_restarts_but_not_over_boots() {
+fn the_uptime_of_the_store_continues_over_restarts_but_not_over_boots() {
     let mut history = ClockHistory::default();
     let mut add_reading = |boot_id: &str, uptime: i64| {
         history.add(&ClockReading {
@@ -223,7 +223,7 @@ fn the_running_time_continues_over_restarts_but_not_over_boots() {
             uptime,
             wall_time: uptime,
         });
-        history.running
+        history.store_uptime
     };
     assert_eq!(add_reading("one", 100), 0);
     assert_eq!(add_reading("one", 250), 150);

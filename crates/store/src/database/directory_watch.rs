@@ -38,14 +38,15 @@ struct EventQueue {
 impl DirectoryWatch {
     /// Watches the directory of a file.
     ///
-    /// The watch counts nothing if the system provides no inotify instance or no `/proc`, if this
-    /// process may not read a directory in the path, or if a part of the path is a symbolic link,
-    /// which could be changed without a change in the directory.
+    /// [`change_count`](Self::change_count) returns `None` if the system provides no inotify
+    /// instance or no `/proc`, if this process has no permission to read a directory in the path,
+    /// or if a part of the path is a symbolic link, which could be changed without a change in the
+    /// directory.
     pub(super) fn for_file(file: &Path) -> Self {
         Self(EventQueue::open(file))
     }
 
-    /// Returns the number of changes since the watch began, or `None` if the watch counts nothing.
+    /// Returns the number of changes since the watch began, or `None` if changes cannot be counted.
     pub(super) fn change_count(&self) -> Option<u64> {
         self.0.as_ref().and_then(|queue| queue.change_count())
     }

@@ -87,7 +87,7 @@ pub async fn g3_the_first_decision_counts(store: Arc<dyn Store>) {
         store.insert_approval(&record).await,
         StoreErrorKind::Conflict,
     );
-    assert_eq!(store.approval("a").await.unwrap().unwrap(), record);
+    assert_eq!(store.find_approval("a").await.unwrap().unwrap(), record);
 
     let decide = |verdict, by: &'static str| {
         let store = Arc::clone(&store);
@@ -104,7 +104,7 @@ pub async fn g3_the_first_decision_counts(store: Arc<dyn Store>) {
     };
     assert_fails(second, StoreErrorKind::Conflict);
     record.decision = Some(first);
-    assert_eq!(store.approval("a").await.unwrap().unwrap(), record);
+    assert_eq!(store.find_approval("a").await.unwrap().unwrap(), record);
     let denied = decision(Verdict::Denied, "bob", 10);
     let missing = store.decide_approval("b", &denied).await;
     assert_fails(missing, StoreErrorKind::NotFound);
@@ -123,7 +123,7 @@ pub async fn g3_an_approval_is_used_once(store: Arc<dyn Store>) {
         store.decide_approval(id, &decision).await.unwrap();
     }
     store.use_approval("approved", at(20)).await.unwrap();
-    let stored = store.approval("approved").await.unwrap().unwrap();
+    let stored = store.find_approval("approved").await.unwrap().unwrap();
     assert_eq!(stored.used_at, Some(at(20)));
     for (id, time, kind) in [
         ("approved", 21, StoreErrorKind::Conflict),

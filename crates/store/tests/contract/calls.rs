@@ -228,7 +228,7 @@ pub async fn f4_calls_are_found_by_their_fields(store: Arc<dyn Store>) {
         let mut filter = CallFilter::default();
         set(&mut filter);
         let found = store.calls(&filter, &PageRequest::default()).await.unwrap();
-        let times = found.items.iter().map(|call| call.started_at().as_millis());
+        let times = found.items.iter().map(|call| call.arrived_at().as_millis());
         assert_eq!(times.collect::<Vec<_>>(), expected, "{filter:?}");
         assert_eq!(found.next, None);
     }
@@ -468,8 +468,8 @@ pub async fn a_pending_call_with_an_open_approval_stays_pending(store: Arc<dyn S
     let mut running = running("none");
     running.status = CallStatus::Pending;
     store.record_call(running).await.unwrap();
-    assert_eq!(store.cancel_undecided(at(4), at(9)).await.unwrap(), 0);
-    assert_eq!(store.cancel_undecided(at(6), at(9)).await.unwrap(), 1);
+    assert_eq!(store.cancel_undecided_calls(at(4), at(9)).await.unwrap(), 0);
+    assert_eq!(store.cancel_undecided_calls(at(6), at(9)).await.unwrap(), 1);
     interrupt_all(&*store, at(9)).await.unwrap();
     for (tool, expected) in [
         ("open", CallStatus::Pending),
@@ -512,7 +512,7 @@ pub async fn old_calls_are_removed_by_age_number_and_size(store: Arc<dyn Store>)
     let found = store.calls(&CallFilter::default(), &page).await;
     let left = found.unwrap().items;
     assert_eq!(left.len(), 43);
-    assert_eq!(left[0].started_at(), at(1_200_000));
+    assert_eq!(left[0].arrived_at(), at(1_200_000));
     assert_eq!(left[42].id, unfinished.id, "what has not ended stays");
 }
 

@@ -145,8 +145,11 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
     for _ in 0..2 {
         store.remove_pins(alice).await.unwrap();
     }
-    assert_eq!(store.pin(alice, "roll").await.unwrap(), None);
-    assert_eq!(store.pin(all, "roll").await.unwrap().unwrap().user, None);
+    assert_eq!(store.find_pin(alice, "roll").await.unwrap(), None);
+    assert_eq!(
+        store.find_pin(all, "roll").await.unwrap().unwrap().user,
+        None
+    );
     store.remove_pins(all).await.unwrap();
     assert!(store.server_pins("s").await.unwrap().is_empty());
 }
@@ -179,10 +182,10 @@ pub async fn l3_revoked_access_tokens_stay_revoked(store: Arc<dyn Store>) {
     }
     token.last_used_at = Some(at(5));
     token.revoked_at = Some(at(10));
-    let stored = store.access_token(&token.hash).await.unwrap();
+    let stored = store.find_access_token(&token.hash).await.unwrap();
     assert_eq!(stored.as_ref(), Some(&token));
     assert_eq!(store.access_tokens().await.unwrap(), [token]);
-    assert_eq!(store.access_token("ef").await.unwrap(), None);
+    assert_eq!(store.find_access_token("ef").await.unwrap(), None);
     let missing = store.revoke_access_token("none", at(1)).await;
     assert_fails(missing, StoreErrorKind::NotFound);
 }
@@ -310,18 +313,21 @@ pub async fn d5_the_memories_of_a_user_in_a_channel_are_limited(store: Arc<dyn S
 }
 
 pub async fn settings_are_replaced(store: Arc<dyn Store>) {
-    assert_eq!(store.setting("a").await.unwrap(), None);
+    assert_eq!(store.find_setting("a").await.unwrap(), None);
     store.set_setting("a", "1").await.unwrap();
     store.set_setting("b", "true").await.unwrap();
     store.set_setting("a", "[2]").await.unwrap();
     store.add_setting("a", "3").await.unwrap();
-    assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("[2]"));
+    assert_eq!(
+        store.find_setting("a").await.unwrap().as_deref(),
+        Some("[2]")
+    );
     let pair = |key: &str, json: &str| (key.to_owned(), json.to_owned());
     let all = store.settings().await.unwrap();
     assert_eq!(all, [pair("a", "[2]"), pair("b", "true")]);
     store.remove_setting("a").await.unwrap();
     store.remove_setting("a").await.unwrap();
-    assert_eq!(store.setting("a").await.unwrap(), None);
+    assert_eq!(store.find_setting("a").await.unwrap(), None);
 }
 
 fn chat(owner: &str, id: &str, milliseconds: i64) -> ChatRecord {
@@ -368,19 +374,25 @@ pub async fn h4_a_chat_can_be_claimed_for_a_while(store: Arc<dyn Store>) {
     store.release_chat("eve", "claimed", "one").await.unwrap();
     assert!(!claims("three", 70, 50).await, "two has it");
     store.release_chat("eve", "claimed", "two").await.unwrap();
-    let free = store.chat("eve", "claimed").await.unwrap();
+    let free = store.find_chat("eve", "claimed").await.unwrap();
     assert_eq!(free, Some(next));
     assert!(claims("three", 70, 50).await);
     let unknown = store.claim_chat("eve", "gone", &claim("x", 9), at(1)).await;
     assert!(!unknown.unwrap());
     // A claimed chat is never old, regardless of its last change.
     assert_eq!(store.remove_old_chats(at(70)).await.unwrap(), 0);
-    let foreign = store.remove_revision("eve", "claimed", 1).await;
+    let foreign = store.remove_chat_at_revision("eve", "claimed", 1).await;
     assert_fails(foreign, StoreErrorKind::Conflict);
-    store.remove_revision("eve", "claimed", 2).await.unwrap();
+    store
+        .remove_chat_at_revision("eve", "claimed", 2)
+        .await
+        .unwrap();
     // Removing the revision again succeeds.
-    store.remove_revision("eve", "claimed", 2).await.unwrap();
-    assert_eq!(store.chat("eve", "claimed").await.unwrap(), None);
+    store
+        .remove_chat_at_revision("eve", "claimed", 2)
+        .await
+        .unwrap();
+    assert_eq!(store.find_chat("eve", "claimed").await.unwrap(), None);
 }
 
 pub async fn h4_only_its_owner_reads_a_chat_and_updates_follow_its_revision(store: Arc<dyn Store>) {
@@ -395,8 +407,11 @@ pub async fn h4_only_its_owner_reads_a_chat_and_updates_follow_its_revision(stor
     }
     let again = store.insert_chat(&chat("a", 30)).await;
     assert_fails(again, StoreErrorKind::Conflict);
-    assert_eq!(store.chat("ada", "a").await.unwrap(), Some(chat("a", 10)));
-    assert_eq!(store.chat("bob", "a").await.unwrap(), None);
+    assert_eq!(
+        store.find_chat("ada", "a").await.unwrap(),
+        Some(chat("a", 10))
+    );
+    assert_eq!(store.find_chat("bob", "a").await.unwrap(), None);
 
     let next = ChatRecord {
         json: "[1]".to_owned(),

@@ -13,11 +13,11 @@ async fn append(store: &dyn Store, pack: &str, log: &str, json: &str, time: i64)
 }
 
 pub async fn documents_of_packs_are_separate(store: Arc<dyn Store>) {
-    assert_eq!(store.document("a", "x/1").await.unwrap(), None);
+    assert_eq!(store.find_document("a", "x/1").await.unwrap(), None);
     assert!(store.put_document("a", "x/1", "1", None).await.unwrap());
     assert!(store.put_document("b", "x/1", "2", None).await.unwrap());
     assert!(!store.put_document("a", "x/1", "[3]", None).await.unwrap());
-    let document = store.document("a", "x/1").await.unwrap();
+    let document = store.find_document("a", "x/1").await.unwrap();
     assert_eq!(document.as_deref(), Some("[3]"));
     for name in ["X/1", "x/2", "x_1", "x/\u{e4}", "y"] {
         store.put_document("a", name, "null", None).await.unwrap();
@@ -34,8 +34,8 @@ pub async fn documents_of_packs_are_separate(store: Arc<dyn Store>) {
     assert!(names("x%", None, 9).await.is_empty());
     assert!(store.remove_document("a", "x/1").await.unwrap());
     assert!(!store.remove_document("a", "x/1").await.unwrap());
-    assert_eq!(store.document("a", "x/1").await.unwrap(), None);
-    assert!(store.document("b", "x/1").await.unwrap().is_some());
+    assert_eq!(store.find_document("a", "x/1").await.unwrap(), None);
+    assert!(store.find_document("b", "x/1").await.unwrap().is_some());
     let long = "x".repeat(513);
     let put = store.put_document("a", &long, "1", None).await;
     assert_fails(put, StoreErrorKind::Invalid);
@@ -105,7 +105,7 @@ pub async fn the_documents_of_packs_are_limited(store: Arc<dyn Store>) {
     }
     let third = store.put_document("p", "c", "1", Some(2)).await;
     assert_fails(third, StoreErrorKind::Full);
-    assert_eq!(store.document("p", "c").await.unwrap(), None);
+    assert_eq!(store.find_document("p", "c").await.unwrap(), None);
     assert!(!store.put_document("p", "a", "2", Some(2)).await.unwrap());
     // The documents of another pack do not count toward the limit.
     assert!(store.put_document("q", "c", "1", Some(1)).await.unwrap());

@@ -39,7 +39,7 @@ pub async fn secrets_are_replaced_atomically(store: Arc<dyn Store>) {
     ] {
         let error = store.replace_secrets(&all).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Conflict, "{why}");
-        let stored = store.secret(&secret_id("a")).await.unwrap();
+        let stored = store.find_secret(&secret_id("a")).await.unwrap();
         assert_eq!(stored, Some(sealed("old", 1)), "{why}");
     }
     let all = [first, replacement("b", 2, 12)];
@@ -51,5 +51,5 @@ pub async fn secrets_are_replaced_atomically(store: Arc<dyn Store>) {
     assert_eq!(store.secrets().await.unwrap(), expected);
     store.remove_secret(&secret_id("a")).await.unwrap();
     store.remove_secret(&secret_id("a")).await.unwrap();
-    assert_eq!(store.secret(&secret_id("a")).await.unwrap(), None);
+    assert_eq!(store.find_secret(&secret_id("a")).await.unwrap(), None);
 }

@@ -20,9 +20,12 @@ pub async fn f1_servers_are_stored_and_changed(store: Arc<dyn Store>) {
     let mut dice = server("1", "dice");
     store.insert_server(&dice).await.unwrap();
     store.insert_server(&server("2", "cards")).await.unwrap();
-    assert_eq!(store.server("1").await.unwrap().unwrap(), dice);
-    assert_eq!(store.server_named("dice").await.unwrap().unwrap(), dice);
-    assert_eq!(store.server("3").await.unwrap(), None);
+    assert_eq!(store.find_server("1").await.unwrap().unwrap(), dice);
+    assert_eq!(
+        store.find_server_by_name("dice").await.unwrap().unwrap(),
+        dice
+    );
+    assert_eq!(store.find_server("3").await.unwrap(), None);
 
     dice.name = "dice two".to_owned();
     dice.configuration = "{}".to_owned();
@@ -77,7 +80,7 @@ pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Stor
         .remove_server("1", RecordOwner::StoredServer)
         .await
         .unwrap();
-    assert_eq!(store.server("1").await.unwrap(), None);
+    assert_eq!(store.find_server("1").await.unwrap(), None);
     assert!(store.server_pins("1").await.unwrap().is_empty());
     assert_eq!(store.server_pins("2").await.unwrap().len(), 2);
     assert_eq!(servers_of_calls(&*store).await, ["2"]);

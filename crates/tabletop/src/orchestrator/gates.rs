@@ -120,7 +120,7 @@ fn is_name_like(word: &str) -> bool {
 }
 
 fn split_words(text: &str) -> impl Iterator<Item = &str> {
-    let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let words = text.split(|character: char| !character.is_alphanumeric() && character != '_');
     words.filter(|word| !word.is_empty())
 }
 
@@ -134,8 +134,8 @@ fn split_sentences(text: &str) -> impl Iterator<Item = &str> {
         let end = rest
             .char_indices()
             .zip(rest.chars().skip(1))
-            .find(|((_, end), next_letter)| {
-                matches!(end, '.' | '!' | '?') && next_letter.is_whitespace()
+            .find(|((_, mark), next_char)| {
+                matches!(mark, '.' | '!' | '?') && next_char.is_whitespace()
             })
             .map_or(rest.len(), |((end, _), _)| end + 1);
         let sentence;

@@ -11,8 +11,8 @@ use super::{ActionOutcome, ActionOutput};
 /// Time for which the result of an accepted action is reused for identical actions.
 const REUSE_TTL: Duration = Duration::from_secs(30);
 
-/// Maximum number of accepted results; the oldest is removed.
-const MAX_ACCEPTED: usize = 1_000;
+/// Maximum number of stored outputs of accepted actions. The oldest output is removed.
+const MAX_ACCEPTED_OUTPUTS: usize = 1_000;
 
 /// Identifies identical actions: the scene and the player's message.
 pub(super) type ActionKey = (String, String);
@@ -24,13 +24,13 @@ pub(super) struct RecentActions(Mutex<RecentState>);
 #[derive(Default)]
 struct RecentState {
     accepted_outputs: HashMap<ActionKey, (Instant, Arc<ActionOutput>)>,
-    running_actions: HashMap<ActionKey, Arc<RunningAction>>,
+    running_actions: HashMap<ActionKey, Arc<ActionOutcomeSlot>>,
 }
 
 /// The outcome of a running action, for the callers that wait for the outcome. The caller that
 /// holds the lock runs the action; if that call is cancelled, the next waiting caller runs the
 /// action.
-type RunningAction = tokio::sync::Mutex<Option<ActionOutcome>>;
+type ActionOutcomeSlot = tokio::sync::Mutex<Option<ActionOutcome>>;
 
 impl RecentActions {
     /// Returns the outcome of an action, and whether the action had already been accepted or was
@@ -42,10 +42,11 @@ impl RecentActions {
     ) -> (ActionOutcome, bool) {
         let running_action = {
             let mut state = self.0.lock();
-            if let Some(output) = state.find_accepted(&key) {
+            if let Some(output) = state.find_accepted_output(&key) {
                 return (Ok(output), true);
             }
-            // Removes the entries of running actions of which every call was cancelled.
+            // Removes actions for which no caller waits any more, because all callers were
+            // cancelled.
             state
                 .running_actions
                 .retain(|_, running_action| Arc::strong_count(running_action) > 1);
@@ -69,7 +70,7 @@ impl RecentActions {
             if let Ok(output) = &outcome
                 && output.is_accepted
             {
-                state.store_accepted(key, Arc::clone(output));
+                state.store_accepted_output(key, Arc::clone(output));
             }
         }
         (outcome, false)
@@ -89,15 +90,15 @@ impl RecentActions {
 }
 
 impl RecentState {
-    fn find_accepted(&mut self, key: &ActionKey) -> Option<Arc<ActionOutput>> {
+    fn find_accepted_output(&mut self, key: &ActionKey) -> Option<Arc<ActionOutput>> {
         let (accepted_at, output) = self.accepted_outputs.get(key)?;
         (accepted_at.elapsed() <= REUSE_TTL).then(|| Arc::clone(output))
     }
 
-    fn store_accepted(&mut self, key: ActionKey, output: Arc<ActionOutput>) {
+    fn store_accepted_output(&mut self, key: ActionKey, output: Arc<ActionOutput>) {
         self.accepted_outputs
             .retain(|_, (accepted_at, _)| accepted_at.elapsed() <= REUSE_TTL);
-        if self.accepted_outputs.len() >= MAX_ACCEPTED {
+        if self.accepted_outputs.len() >= MAX_ACCEPTED_OUTPUTS {
             let oldest_entry = self
                 .accepted_outputs
                 .iter()
@@ -276,11 +277,14 @@ mod tests {
     #[tokio::test]
     async fn d9_the_number_of_stored_outcomes_is_limited() {
         let table = Table::default();
-        for number in 0..=MAX_ACCEPTED {
+        for number in 0..=MAX_ACCEPTED_OUTPUTS {
             let (outcome, _) = table.run(key(&number.to_string()), output(true)).await;
             outcome.unwrap();
         }
-        assert_eq!(table.recent.0.lock().accepted_outputs.len(), MAX_ACCEPTED);
+        assert_eq!(
+            table.recent.0.lock().accepted_outputs.len(),
+            MAX_ACCEPTED_OUTPUTS
+        );
         assert!(!table.run(key("0"), output(true)).await.1);
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn list_tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
         scenes,
         |scenes, _, _| async move {
             let characters = scenes
-                .characters()
+                .list_characters()
                 .await
                 .map_err(|error| store_failure(&error))?;
             let text = if characters.is_empty() {

@@ -26,8 +26,8 @@ impl PackStore for Gated {
         self.store.put_document(pack, name, json, max).await
     }
 
-    async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError> {
-        self.store.document(pack, name).await
+    async fn find_document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError> {
+        self.store.find_document(pack, name).await
     }
 
     async fn remove_document(&self, pack: &str, name: &str) -> Result<bool, StoreError> {

@@ -183,7 +183,7 @@ final class Approvals
             $counts = ['all' => count($pendingApprovals), 'user' => count($userApprovals)];
         }
         if ($counts['user'] >= ($this->maxPendingPerUser ?? PHP_INT_MAX)) {
-            throw self::tooManyPending("$counts[user] calls of the same user already wait for approval");
+            throw self::tooManyPending("$counts[user] calls of this user already wait for approval");
         }
         if ($counts['all'] >= ($this->maxPending ?? PHP_INT_MAX)) {
             throw self::tooManyPending("$counts[all] calls already wait for approval");

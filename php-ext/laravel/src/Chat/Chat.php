@@ -44,8 +44,8 @@ final class Chat
      * @param array{user?: string, channel?: string, denied?: list<string>, approval_wait?: int|float, ...} $context
      *        values for tools; `denied` denies waiting calls, by the IDs of their approvals
      *
-     * @throws \Pillion\Exception\InvalidInputException when there is a message while a call waits for an approval, which
-     *         the exception's message names
+     * @throws \Pillion\Exception\InvalidInputException when `$message` is not null while a call
+     *         waits for an approval; the exception's message contains the ID of the approval
      * @throws \Pillion\Exception\PillionException as {@see ToolAwareChat::send()}
      */
     public function send(string|array|null $message = null, ?string $state = null, array $context = []): ChatAnswer

@@ -108,7 +108,8 @@ final class Conversation
      *
      * @param array<string, mixed> $message in the provider's format
      *
-     * @throws InvalidInputException while a call waits for an approval, which the message names
+     * @throws InvalidInputException while a call waits for an approval; the exception's message
+     *         contains the ID of the approval
      */
     public function addMessage(array $message): self
     {
@@ -211,8 +212,8 @@ final class Conversation
     }
 
     /**
-     * @internal Returns the limit that stopped further tool calls before the final response: `tool_rounds` or
-     *     `tool_calls`
+     * @internal Returns the limit that stopped further tool calls before the final response:
+     *     `tool_rounds` or `tool_calls`; null if no limit was reached
      */
     public function limitReached(): ?string
     {
@@ -246,8 +247,8 @@ final class Conversation
     }
 
     /**
-     * Records failed results for the calls that must not run: incomplete calls, and calls above the
-     * maximum.
+     * Begins a round with the calls of a response. Incomplete calls and the calls above the maximum
+     * get failed results, so that they do not run.
      *
      * @param list<ToolCall> $calls
      * @param int            $completeCount how many calls are complete: a truncated call may have lost its arguments

@@ -59,8 +59,8 @@ final class FakeChat
         try {
             $conversation->run($this->tools, $sendRequest, $context);
         } catch (Throwable $exception) {
-            // If the test defined an exception in place of a response, throws the exception, to
-            // simulate a failure of the provider.
+            // An exception that the test defined in place of a response simulates a failure of the
+            // provider: the chat fails. Any other exception is thrown to the caller.
             if ($exception !== $failure) {
                 throw $exception;
             }

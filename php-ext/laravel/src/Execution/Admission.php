@@ -14,9 +14,12 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 
 /**
- * The last check before a call runs (the option `before` of the engine's executor): first the
- * application's own check, then the limits shared by all workers, then the approval, which the call
- * consumes. Thus, a call that a limit rejects does not consume its approval.
+ * The last checks before a call runs (the option `before` of the engine's executor), in this order:
+ *
+ *  1. the application's own check
+ *  2. the limits shared by all workers
+ *  3. the approval, which the call consumes. A call that a limit rejects therefore does not consume
+ *     its approval.
  */
 final class Admission
 {

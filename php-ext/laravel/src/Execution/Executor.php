@@ -212,8 +212,8 @@ final class Executor extends ToolExecutor
     }
 
     /**
-     * Returns the executor of the user named in the context; null if the context names no other
-     * user.
+     * Returns the executor of the user named in the context; null if the context names no user or
+     * the user of this executor.
      *
      * @param array<string, mixed> $context
      */

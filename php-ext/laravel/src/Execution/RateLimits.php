@@ -75,8 +75,8 @@ final class RateLimits
      */
     private function findWindows(ToolInterface $tool): array
     {
-        // Limits are looked up by the tool's own name, so that a call through an alias cannot
-        // bypass them.
+        // Limits are looked up by the tool's name and not by an alias, because calls through an
+        // alias could otherwise bypass the limits.
         $name = $tool->getName();
         $servers = $this->limits['servers'] ?? [];
         $hasServerLimits = $servers !== [] && $tool instanceof MCPToolInterface;

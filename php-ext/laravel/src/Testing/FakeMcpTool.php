@@ -26,6 +26,6 @@ final class FakeMcpTool extends FakeTool implements MCPToolInterface
 
     public function isServerAvailable(): bool
     {
-        return $this->fake->hasFakeFor($this->fake->namesOf($this->original)) || $this->tool->isServerAvailable();
+        return $this->fake->hasFakeFor($this->fake->namesOf($this->originalTool)) || $this->tool->isServerAvailable();
     }
 }

@@ -15,38 +15,38 @@ use Pillion\ToolResult;
  */
 class FakeTool implements ToolInterface
 {
-    public function __construct(protected readonly PillionFake $fake, protected readonly ToolInterface $original)
+    public function __construct(protected readonly PillionFake $fake, protected readonly ToolInterface $originalTool)
     {
     }
 
     public function getName(): string
     {
-        return $this->original->getName();
+        return $this->originalTool->getName();
     }
 
     public function getDefinition(): ToolDefinition
     {
-        return $this->original->getDefinition();
+        return $this->originalTool->getDefinition();
     }
 
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
         $call = new ToolCall($toolCallId, $this->getName(), $arguments);
-        $names = $this->fake->namesOf($this->original);
+        $names = $this->fake->namesOf($this->originalTool);
         if ($this->fake->hasFakeFor($names)) {
             return $this->fake->resultFor($names, $call);
         }
         $this->fake->recordStrayCall($names, $call);
-        return $this->original->execute($arguments, $toolCallId);
+        return $this->originalTool->execute($arguments, $toolCallId);
     }
 
     public function isAvailableForProvider(string $providerClass): bool
     {
-        return $this->original->isAvailableForProvider($providerClass);
+        return $this->originalTool->isAvailableForProvider($providerClass);
     }
 
     public function isEnabledForModel(array|object $model): bool
     {
-        return $this->original->isEnabledForModel($model);
+        return $this->originalTool->isEnabledForModel($model);
     }
 }

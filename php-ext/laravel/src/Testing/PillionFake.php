@@ -50,8 +50,8 @@ final class PillionFake
     }
 
     /**
-     * Makes calls of tools without a fake, and all other operations that would contact a server,
-     * throw an exception. `preventStrayCalls(false)` permits the calls and operations again.
+     * Forbids calls of tools that have no fake, and all other operations that would contact a
+     * server: they throw an exception. `preventStrayCalls(false)` permits them again.
      */
     public function preventStrayCalls(bool $prevent = true): self
     {

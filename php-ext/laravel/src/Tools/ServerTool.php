@@ -10,8 +10,8 @@ use Pillion\ToolResult;
 use SensitiveParameterValue;
 
 /**
- * The tool class of a configured server, hidden from dumps because an instance has received the server's entry
- * with the credentials.
+ * Wraps an instance of the tool class of a configured server. Dumps do not show the instance, because it has
+ * received the server's entry with the credentials.
  */
 class ServerTool implements ToolInterface
 {

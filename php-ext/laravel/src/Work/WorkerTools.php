@@ -57,8 +57,9 @@ final class WorkerTools
     }
 
     /**
-     * Returns the policy that a server's entry sets for a tool: the tool requires approval unless
-     * the list `never` names it and the list `always` does not.
+     * Returns the policy that a server's entry sets for a tool; null if the entry sets none. With
+     * lists of tools, a tool that only the list `never` contains needs no approval, and every other
+     * tool needs approval.
      */
     private static function readEntryPolicy(string $tool, mixed $setting): mixed
     {

@@ -10,7 +10,7 @@ use Pillion\Exception\PillionException;
 use Pillion\Fallback\Http\Deadline;
 
 /**
- * Dispatches the start event of a call, and later the end event of the call, exactly once.
+ * Dispatches the start event and the end event of a call, each exactly once.
  *
  * @internal
  */

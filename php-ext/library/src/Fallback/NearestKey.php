@@ -18,8 +18,9 @@ final class NearestKey
     private const MAX_KEY_LENGTH = 60;
 
     /**
-     * Returns the known key that differs from `$key` only by case, separators, the order of its letters, or one or two
-     * letters; null if there is none.
+     * Returns the known key that `$key` resembles most; null if there is none. Case and separators
+     * are ignored. A similar key has the same letters in any order, or differs by at most two
+     * letters.
      *
      * @param iterable<string> $knownKeys
      */
@@ -41,7 +42,8 @@ final class NearestKey
     }
 
     /**
-     * Returns the number of letters that differ between two keys; null if the keys are not similar.
+     * Returns the distance between two keys: 1 for the same letters in another order, otherwise the
+     * Levenshtein distance. Returns null if the keys are not similar.
      */
     private static function findDistance(string $letters, string $candidateLetters): ?int
     {

@@ -108,8 +108,8 @@ final class ProviderFormats
                 'success' => $result->success,
                 'error' => $result->error,
             ];
-            // The result is encoded by itself, so that the surrounding levels of the request do not
-            // count against its depth limit.
+            // The result is encoded separately, because the surrounding levels of the request must
+            // not count against the depth limit of the result.
             return substr(Json::encode($members), 0, -1) . ',"result":' . Json::encode($result->result) . '}';
         }, $results);
         $body = '{"results":[' . implode(',', $encodedResults) . ']}';

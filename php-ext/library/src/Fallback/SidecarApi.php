@@ -104,7 +104,7 @@ final class SidecarApi
 
     /**
      * @param 'approve'|'deny'          $decision
-     * @param ?array<string, mixed>     $arguments arguments in place of the call's own
+     * @param ?array<string, mixed>     $arguments arguments that replace the call's original arguments
      */
     public function decide(string $approvalId, string $decision, ?string $reason, ?array $arguments = null): \stdClass
     {

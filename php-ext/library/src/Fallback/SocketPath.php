@@ -21,9 +21,12 @@ final class SocketPath
     }
 
     /**
-     * Returns the socket of the application's resolver, otherwise `$PILLION_SOCKET`, otherwise the sidecar's default
-     * path: `/run/pillion/pillion.sock` for root, otherwise `$XDG_RUNTIME_DIR/pillion/pillion.sock`, otherwise
-     * `/run/pillion/pillion.sock`.
+     * Returns the first of these paths that is set:
+     *
+     *  - the path that the application's resolver returns
+     *  - `$PILLION_SOCKET`
+     *  - `$XDG_RUNTIME_DIR/pillion/pillion.sock`, unless the process runs as root
+     *  - `/run/pillion/pillion.sock`
      *
      * @throws \Pillion\Exception\InvalidInputException when the resolver returns neither a string nor null
      */

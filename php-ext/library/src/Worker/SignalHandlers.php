@@ -8,10 +8,13 @@ namespace Pillion\Worker;
  * Handles SIGTERM and SIGINT while a worker serves, if PHP has pcntl. A second SIGINT (Ctrl-C) ends
  * the process, which is the signal's default effect.
  *
- * PHP drops an asynchronous signal that arrives in a built-in function that then throws, for example because
- * the signal interrupted its system call (php/php-src#23624). The worker therefore runs the handlers itself,
- * between the steps of its loop. Only a tool runs with asynchronous signals, so that a second SIGINT ends a
- * tool that hangs; SIGTERM, which a supervisor sends once, does not interrupt the system calls of a tool.
+ * PHP can drop an asynchronous signal: the signal interrupts a system call, the built-in function
+ * that made the system call throws an exception, and PHP does not run the handler
+ * (php/php-src#23624). Outside of tools, the worker therefore runs the handlers itself, between the
+ * steps of its loop.
+ *
+ * Tools run with asynchronous signals, so that a second SIGINT ends a tool that hangs. SIGTERM,
+ * which a supervisor sends once, does not interrupt the system calls of a tool.
  *
  * @internal
  */

@@ -21,7 +21,7 @@ final class WorkerSession
     /** Maximum time between two checks of the limits of {@see RunLimits}, in seconds. */
     private const CHECK_INTERVAL = 1.0;
     /**
-     * Maximum time in seconds that a worker that is about to leave waits for the sidecar's
+     * Maximum time in seconds that a worker, before it leaves, waits for the sidecar's
      * confirmation.
      */
     private const LEAVE_TIMEOUT = 5.0;

@@ -27,7 +27,7 @@ use crate::zend::{
     new_list, new_string, new_with_state, read_state, with_entries, with_entry, without_entry,
 };
 
-/// The number that the next registered PHP tool gets.
+/// The registration number of the next PHP tool that is registered in this process.
 static NEXT_TOOL_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
@@ -278,8 +278,12 @@ fn add_tool(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(
 
 fn read_definition(tool: Object<'_>) -> Result<ToolDefinition> {
     let definition_value = tool.call("getDefinition", [])?;
-    let definition = tool_definition::to_tool_definition(&definition_value)?
-        .ok_or_else(|| exception::invalid_input("getDefinition() returned no ToolDefinition"))?;
+    let definition = tool_definition::to_tool_definition(&definition_value)?.ok_or_else(|| {
+        exception::invalid_input(format!(
+            "{}::getDefinition() returned no ToolDefinition",
+            tool.class_name()
+        ))
+    })?;
     let name_value = tool.call("getName", [])?;
     if name_value.str() != Some(definition.name().as_str()) {
         let name = name_value

@@ -18,7 +18,7 @@ use url::Url;
 use crate::duration::parse_seconds;
 use crate::exception;
 use crate::json::to_value_as;
-use crate::mcp::without_value;
+use crate::mcp::redact_message;
 use crate::zend::{Failure, Result};
 
 /// Default timeout of a call of a network tool.
@@ -108,7 +108,7 @@ impl SettingsReader<'_> {
     fn deserialize<T: DeserializeOwned>(&self, settings: Value) -> Result<T> {
         serde_path_to_error::deserialize(settings).map_err(|error| {
             let path = error.path().to_string();
-            let reason = without_value(path == "api_key", &error.inner().to_string());
+            let reason = redact_message(path == "api_key", &error.inner().to_string());
             self.setting_error(&path, &reason)
         })
     }

@@ -108,14 +108,18 @@ impl ServerLink {
         let invalid_url = |error| exception::invalid_input(format!("$callbackUrl: {error}"));
         let response = AuthorizationResponse::from_redirect(callback_url).map_err(invalid_url)?;
         let state = response.state().unwrap_or_default();
-        let pending = credentials::take_pending(hooks, state)?.ok_or_else(|| {
+        let pending_authorization = credentials::take_pending(hooks, state)?.ok_or_else(|| {
             exception::authorization_denied(
                 "No pending authorization has the 'state' of $callbackUrl: \
                  call startAuthorization() first",
             )
         })?;
         let client = connection.client().clone();
-        let outcome = wait(async move { client.finish_authorization(pending, response).await })?;
+        let outcome = wait(async move {
+            client
+                .finish_authorization(pending_authorization, response)
+                .await
+        })?;
         outcome.map_err(|error| exception::for_mcp_error(&error))?;
         self.forget_connection();
         self.deliver(hooks, &connection)

@@ -53,7 +53,7 @@ impl CallEntry {
     }
 }
 
-/// The permit of one progress report, held until PHP has received the report.
+/// Counts one progress report toward [`MAX_PENDING_REPORTS`], until this value is dropped.
 pub struct ProgressPermit(Arc<CallEntry>);
 
 impl Drop for ProgressPermit {

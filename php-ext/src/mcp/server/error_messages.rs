@@ -62,7 +62,7 @@ pub(super) fn invalid_option(key: &str, message: impl std::fmt::Display) -> Fail
 /// Returns serde's message about an invalid value, without the value, because it may be a
 /// credential. The message keeps an unknown variant or field name only if the name cannot be part
 /// of a credential.
-pub fn without_value(is_secret: bool, message: &str) -> String {
+pub fn redact_message(is_secret: bool, message: &str) -> String {
     let expected = message
         .rsplit_once(", expected ")
         .map(|(_, expected)| expected);
@@ -72,7 +72,9 @@ pub fn without_value(is_secret: bool, message: &str) -> String {
     match expected {
         Some(expected) if has_value || is_secret => format!("expected {expected}"),
         None if message.starts_with("missing field") => message.to_owned(),
-        None if has_value || is_secret => "the value is not valid".to_owned(),
+        None if has_value || is_secret => {
+            "the value is invalid (not shown, because it may be a credential)".to_owned()
+        }
         _ => message.to_owned(),
     }
 }

@@ -4,8 +4,8 @@
 //! write to the globals of the Zend engine. Therefore the threads of the extension block all
 //! signals. A thread inherits the signal mask of the thread that creates it, and tokio creates
 //! threads on PHP's thread while PHP's thread drives the runtime. Therefore the driving thread
-//! blocks all signals as well. The driving thread unblocks the signals while it sleeps, where
-//! signals cannot interrupt code of the runtime, so that a signal can end the process at any time.
+//! blocks all signals as well. The driving thread unblocks the signals only while it sleeps, so
+//! that a signal can end the process but cannot interrupt code of the runtime.
 
 use std::cell::Cell;
 use std::ptr;
@@ -48,8 +48,8 @@ pub(super) fn block_after_sleep() {
     }
 }
 
-/// Returns whether this thread drives the runtime. In a signal handler, the function also returns
-/// true if the signal has interrupted a thread that drives the runtime.
+/// Returns whether this thread has a [`SignalBlock`], even while the signals are unblocked for a
+/// sleep. In a signal handler, true means that the signal has interrupted the driving thread.
 pub(super) fn are_blocked() -> bool {
     PREVIOUS_MASK.get().is_some()
 }

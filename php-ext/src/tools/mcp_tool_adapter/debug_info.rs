@@ -1,5 +1,4 @@
-//! Returns what dumps of an `MCPToolAdapter` show: the properties, without the credentials of the
-//! server.
+//! The properties that dumps of an `MCPToolAdapter` show, without the credentials of the server.
 
 use ext_php_rs::boxed::ZBox;
 use ext_php_rs::flags::DataType;
@@ -13,7 +12,8 @@ use crate::zend::{
 /// The mangled name of the protected property with the server's entry.
 const SERVER_CONFIG: &[u8] = b"\0*\0serverConfig";
 const SERVER_URL: &str = "server_url";
-/// Maximum nesting of an entry in a dump, because the entry of a subclass may contain itself.
+/// Maximum nesting of an entry in a dump. The limit is necessary, because the entry of a subclass
+/// may contain itself.
 const MAX_DEPTH: usize = 16;
 /// The placeholder for a credential in a dump.
 const REDACTED: &str = "[redacted]";
@@ -79,7 +79,7 @@ fn is_secret(name: &str) -> bool {
     SECRET_KEYS.contains(&name) || has_secret_part && !NON_SECRET_KEYS.contains(&name)
 }
 
-/// Returns the URL as logs show it, or a placeholder if the URL cannot be parsed.
+/// Returns the URL without its query and fragment, or a placeholder if the URL is invalid.
 fn redact_query(url: &str) -> String {
     ServerConfig::new("mcp", url)
         .map_or_else(|_| REDACTED.to_owned(), |server| server.display_url())

@@ -165,11 +165,11 @@ fn find_image(block: &Zval) -> Option<(Zval, Zval)> {
 /// Decodes base64, which may contain line breaks.
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
     if text.bytes().any(|byte| byte.is_ascii_whitespace()) {
-        let without_whitespace: Vec<u8> = text
+        let base64_characters: Vec<u8> = text
             .bytes()
             .filter(|byte| !byte.is_ascii_whitespace())
             .collect();
-        return BASE64.decode(without_whitespace).ok();
+        return BASE64.decode(base64_characters).ok();
     }
     BASE64.decode(text).ok()
 }

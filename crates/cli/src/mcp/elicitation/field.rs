@@ -79,7 +79,7 @@ impl<'a> FormField<'a> {
     ///
     /// # Errors
     /// Returns why the input does not match the schema of the field.
-    pub(super) fn read(&self, input: &str) -> Result<Value, String> {
+    pub(super) fn parse_input(&self, input: &str) -> Result<Value, String> {
         let value = if self.is_array {
             input
                 .split(',')
@@ -157,7 +157,7 @@ mod tests {
     use serde_json::json;
 
     fn read(property: &Value, input: &str) -> Result<Value, String> {
-        FormField::new("f", property, true).read(input)
+        FormField::new("f", property, true).parse_input(input)
     }
 
     #[test]

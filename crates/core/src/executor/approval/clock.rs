@@ -15,7 +15,8 @@ pub struct DecisionClock {
     ancestor_clocks: Vec<Arc<PausableClock>>,
 }
 
-/// Counts the time until this value is dropped toward the deadline of the call.
+/// A guard for the work of an approver: the time until the guard is dropped counts toward the
+/// deadline of the call.
 #[must_use]
 pub struct CountedWork {
     _resumptions: Vec<Resumption>,

@@ -8,16 +8,19 @@ use crate::tool::{CallContext, ForwardedParameters, JsonObject};
 /// `{"arguments":{...},"definition":[...],"digest":...,"server":...,"tool":...,"user":...}` with
 /// the keys of every object in byte order and without white space. `server` is the label of the
 /// tool's MCP server or null, `digest` is [`Tool::digest`](crate::tool::Tool::digest), and
-/// `definition` is the description and the schema: an approval does not hold for a tool of the same
-/// name on another server, nor for a changed tool or server. `user` may be null.
+/// `definition` is the description and the schema. An approval therefore becomes invalid if the
+/// tool or its server changes, and is not valid for a tool of the same name on another server.
+/// `user` may be null.
 ///
-/// For a tool with several acting identities, the JSON also has `acting_identity`, so that an
-/// approval for the user's identity does not hold for the server's. For a call of a principal for
-/// an unverified user, the JSON also has `principal`, so that an approval does not hold if another
-/// principal, or none, claims this user. For a call in a channel, the JSON also has `channel`. If
-/// the tool gets more from the caller than the arguments
-/// ([`Tool::forwarded`](crate::tool::Tool::forwarded)), the JSON also has the digest of that data
-/// as `forwarded`.
+/// The JSON of some calls has further keys:
+///
+/// - `acting_identity`, if the tool's acting identity depends on the caller: an approval is valid
+///   only for one identity.
+/// - `principal`, if a principal calls for an unverified user or for no user: an approval is valid
+///   only for this principal.
+/// - `channel`, if the call belongs to a channel.
+/// - `forwarded`, if the tool gets more from the caller than the arguments: the digest of that data
+///   ([`Tool::forwarded`](crate::tool::Tool::forwarded)).
 pub(super) fn compute(
     tool: &RegisteredTool,
     arguments: &JsonObject,

@@ -8,9 +8,10 @@ use crate::executor::tool_settings::ToolSettings;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheScope {
-    /// Calls with the same user, the same principal and the same user verification share a cached
-    /// result. Calls of a principal without a user count as calls of one user. For a tool that
-    /// makes nested calls, the channel and the allowed tools must be the same, too.
+    /// Calls share a cached result if they have the same user and the same principal, and the user
+    /// is verified in all of these calls or in none. Calls of a principal without a user count as
+    /// calls of one user. For a tool that makes nested calls, the channel and the allowed tools
+    /// must be the same, too.
     #[default]
     Private,
     /// All callers share a cached result.
@@ -30,8 +31,9 @@ pub struct CacheRule {
 /// cached.
 #[derive(Debug, Clone)]
 pub struct CacheConfig {
-    /// Rules by tool name. Within the `ttl` of its rule, a tool must return the same result for all
-    /// calls with the same arguments whose callers share cached results ([`CacheScope`]).
+    /// Rules by tool name. Calls with the same arguments return the same cached result until the
+    /// `ttl` of the rule has elapsed. The [`CacheScope`] of the rule determines which callers share
+    /// the result.
     pub tools: ToolSettings<CacheRule>,
     /// Whether to honor the cache hints of MCP servers (`ttlMs` and `cacheScope`), for tools
     /// without a rule in `tools`. Default `true`.

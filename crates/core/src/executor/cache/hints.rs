@@ -31,6 +31,6 @@ pub(super) fn parse(output: &ToolOutput) -> Option<CacheRule> {
 
 /// Returns whether a result completes its call, rather than requesting input from the client.
 pub(super) fn completes_call(output: &ToolOutput) -> bool {
-    let kind = output.result.get("resultType").and_then(Value::as_str);
-    kind.is_none_or(|kind| kind == "complete")
+    let result_type = output.result.get("resultType").and_then(Value::as_str);
+    result_type.is_none_or(|result_type| result_type == "complete")
 }

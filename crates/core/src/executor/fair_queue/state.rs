@@ -64,7 +64,7 @@ pub(in crate::executor) struct PermitRequest {
 }
 
 impl PermitRequest {
-    /// Returns the request of a call for its tool's source.
+    /// Returns the permit request of a call. The permit counts for the source of the called tool.
     pub(in crate::executor) fn for_call(tool: &RegisteredTool, account: QuotaAccount) -> Self {
         Self {
             source: ToolSource::from(tool.origin()),
@@ -73,8 +73,8 @@ impl PermitRequest {
         }
     }
 
-    /// Returns the request for local work that precedes the run of a tool, such as a check of
-    /// arguments.
+    /// Returns the permit request for work of this process that precedes the run of a tool, such as
+    /// a check of arguments.
     pub(in crate::executor) fn for_local(tool: &RegisteredTool, account: QuotaAccount) -> Self {
         Self {
             source: ToolSource::Local,
@@ -183,7 +183,7 @@ impl State {
     }
 
     /// Removes and returns the queued calls for which permits are free.
-    pub(super) fn take_runnable(&mut self) -> Vec<(Waiter, Box<CountedCall>)> {
+    pub(super) fn take_runnable_calls(&mut self) -> Vec<(Waiter, Box<CountedCall>)> {
         let mut picked_calls = Vec::new();
         while let Some(picked_call) = self.pick() {
             picked_calls.push(picked_call);
@@ -229,9 +229,10 @@ impl State {
         None
     }
 
-    /// Removes a queued call to make room for `request`. Considers accounts first: if the account
-    /// with the most queued calls has at least two more queued calls than the account of `request`,
-    /// removes that account's newest call. Otherwise applies the same rule to sources.
+    /// Removes a queued call to make room for `request`. If the account with the most queued calls
+    /// has at least two more queued calls than the account of `request`, removes the newest call of
+    /// the account with the most queued calls. Otherwise applies this rule to sources. Fails if
+    /// neither rule selects a call.
     pub(super) fn evict_call(&mut self, request: &PermitRequest) -> Result<Waiter, QueueFull> {
         let own_count = count_of(&self.queued_by_account, &request.account);
         let accounts = self.queued_by_account.iter();

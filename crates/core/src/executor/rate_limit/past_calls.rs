@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether calls of earlier processes are still being counted. Cheap to clone.
+/// Tracks whether calls of earlier processes are still being counted. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PastCallCounts(Arc<SharedCounts>);
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{
-    LedgerKey, LimitSubject, MAX_ACCOUNTS, PastCall, RateLimiter, SWEEP_TARGET_ACCOUNTS,
+    LedgerKey, LimitSubject, MAX_LEDGER_ENTRIES, PastCall, RateLimiter, SWEEP_TARGET_ENTRIES,
     UNREGISTERED_TOOL_TTL,
 };
 use crate::executor::{Executor, ExecutorConfig, QuotaAccount, RateLimits, RateWindows};
@@ -154,7 +154,7 @@ fn c7_of_too_many_rate_limit_accounts_the_newest_are_kept() {
     let mut limits = RateLimits::default();
     limits.default.per_day = Some(1);
     let limiter = RateLimiter::new(limits);
-    let count = u64::try_from(MAX_ACCOUNTS).unwrap() + 10;
+    let count = u64::try_from(MAX_LEDGER_ENTRIES).unwrap() + 10;
     let calls = (0..count).map(|nth| past(&nth.to_string(), nth));
     let rt = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -165,7 +165,7 @@ fn c7_of_too_many_rate_limit_accounts_the_newest_are_kept() {
         tokio::time::advance(Duration::from_secs(count)).await;
         limiter.count(calls, &ToolRegistry::new());
         let ledger = limiter.ledger.lock();
-        assert_eq!(ledger.times.len(), SWEEP_TARGET_ACCOUNTS);
+        assert_eq!(ledger.times.len(), SWEEP_TARGET_ENTRIES);
         let has_account = |user: u64| {
             let subject = LimitSubject::Tool("ping".to_owned());
             let account = QuotaAccount::User(user.to_string());

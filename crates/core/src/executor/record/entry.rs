@@ -23,7 +23,7 @@ const MAX_UNAVAILABLE_WAIT: Duration = Duration::from_millis(100);
 /// `cancelled`.
 ///
 /// Calls that wait for the same approval share one record. The record belongs to the first of these
-/// calls, and then to the call for which the approval was used up: that call runs.
+/// calls until one of them uses up the approval. Then the record belongs to that call, which runs.
 pub(in crate::executor) struct Entry {
     writer: Arc<Writer>,
     record: ToolCallRecord,
@@ -33,10 +33,9 @@ pub(in crate::executor) struct Entry {
     is_closed: bool,
     /// Whether the log reported that it could not write the beginning of the call.
     is_rejected: bool,
-    /// Whether the beginning of the call may be in the log.
+    /// Whether the log might contain the beginning of the call, because a write was started.
     may_have_begun: bool,
-    /// Whether others may write to the record, such as the approver or calls that wait for the same
-    /// approval.
+    /// Whether the approver, or calls that wait for the same approval, can write to the record.
     is_shared: bool,
     /// Whether an earlier call, which waits for the same approval, has begun the record.
     is_continued: bool,
@@ -96,7 +95,7 @@ impl Entry {
     }
 
     /// Sets the arguments of the call after their repair.
-    pub(in crate::executor) fn record_repaired(&mut self, arguments: &JsonObject) {
+    pub(in crate::executor) fn record_repaired_arguments(&mut self, arguments: &JsonObject) {
         let arguments = Value::Object(arguments.clone());
         let repaired_arguments = self.writer.redaction.arguments(&arguments);
         if repaired_arguments.contains(REDACTED) {
@@ -108,7 +107,7 @@ impl Entry {
     }
 
     /// Sets the arguments that an approver set in place of the call's own.
-    pub(in crate::executor) fn record_edited(&mut self, arguments: &JsonObject) {
+    pub(in crate::executor) fn record_edited_arguments(&mut self, arguments: &JsonObject) {
         let arguments = Value::Object(arguments.clone());
         self.record.approved_arguments = Some(self.writer.redaction.arguments(&arguments));
     }
@@ -151,18 +150,20 @@ impl Entry {
         self.may_have_begun = error.is_none_or(StoreError::is_unavailable);
         self.is_rejected = outcome.is_err();
         if outcome.is_ok()
-            && let Some(repeated) = self.writer.failures.record_success()
+            && let Some(repeated) = self.writer.failure_log_limit.record_success()
         {
             tracing::warn!(repeated, "Tool calls can be written to the call log again");
         }
         outcome.map_err(|error| {
-            if let Some(repeated) = self.writer.failures.record_failure() {
+            if let Some(repeated) = self.writer.failure_log_limit.record_failure() {
                 tracing::error!(
                     tool.name = %self.record.tool, %error, repeated,
                     "Cannot write a tool call to the call log; the call is rejected"
                 );
             }
-            ToolFailure::new(ErrorCode::Unavailable, "The call log cannot be written")
+            let tool = &self.record.tool;
+            let message = format!("Tool '{tool}' has not run: the call log cannot be written");
+            ToolFailure::new(ErrorCode::Unavailable, message)
         })
     }
 
@@ -219,8 +220,8 @@ impl Entry {
             self.separate();
             outcome = self.write().await;
         }
-        let is_repeated = outcome.as_ref().is_err_and(StoreError::is_unavailable);
-        self.is_closed = !(is_repeated && self.needs_end());
+        let is_retryable = outcome.as_ref().is_err_and(StoreError::is_unavailable);
+        self.is_closed = !(is_retryable && self.needs_end());
         if let Err(error) = &outcome {
             self.log_write_error(error);
         }
@@ -272,7 +273,7 @@ impl Entry {
         if self.is_rejected {
             return;
         }
-        if let Some(repeated) = self.writer.failures.record_failure() {
+        if let Some(repeated) = self.writer.failure_log_limit.record_failure() {
             tracing::error!(
                 call.record = %self.record.id, tool.name = %self.record.tool, %error, repeated,
                 "Cannot write the end of a tool call to the call log"
@@ -324,7 +325,7 @@ impl Drop for Entry {
             // A conflict is no failure: it shows that the record already has an end.
             if let Err(error) = outcome
                 && !error.is_conflict()
-                && let Some(repeated) = writer.failures.record_failure()
+                && let Some(repeated) = writer.failure_log_limit.record_failure()
             {
                 tracing::error!(
                     call.record = %record.id, %error, repeated,

@@ -35,9 +35,9 @@ pub struct Redaction {
     pub arguments: bool,
     /// Whether results and the error messages of tools are recorded. Default true.
     pub results: bool,
-    /// Maximum size of the recorded arguments and of the recorded result, as JSON, in bytes; of
-    /// larger values only the length is recorded. Error messages are cut to this size, or to 4 KiB
-    /// if that is less. Default 64 KiB.
+    /// Maximum size of the recorded arguments and of the recorded result, as JSON, in bytes. For a
+    /// larger value, only the length is recorded. Error messages are cut to this maximum, or to 4
+    /// KiB if that is less. Default 64 KiB.
     pub max_bytes: usize,
 }
 
@@ -72,8 +72,8 @@ impl Default for Redaction {
 }
 
 impl Redaction {
-    /// Returns the recorded form of a call's arguments. A string is parsed as JSON, as the executor
-    /// does; only its length is recorded if it is not valid JSON.
+    /// Returns the recorded form of a call's arguments. A string is parsed as JSON, like in the
+    /// executor. If the string is not valid JSON, only its length is recorded.
     #[must_use]
     pub fn arguments(&self, arguments: &Value) -> String {
         if !self.arguments {
@@ -178,7 +178,7 @@ impl Redaction {
     }
 }
 
-/// Returns the text that an approver sees in place of a scalar that is not recorded.
+/// Returns the text that an approver sees in place of a redacted scalar.
 fn redacted_text(kind: &str, text: &str) -> Value {
     format!("[redacted: {kind}, {} characters]", text.chars().count()).into()
 }

@@ -95,7 +95,7 @@ impl CallLog for Written {
         Ok(0)
     }
 
-    async fn cancel_undecided(&self, _: Timestamp, _: Timestamp) -> Result<u64, StoreError> {
+    async fn cancel_undecided_calls(&self, _: Timestamp, _: Timestamp) -> Result<u64, StoreError> {
         Ok(0)
     }
 

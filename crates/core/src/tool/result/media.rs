@@ -10,8 +10,8 @@ use crate::truncated;
 /// because a URI may contain encoded data.
 const MAX_SHOWN_BYTES: usize = 512;
 
-/// Minimum length, in characters, from which a member outside a content block is regarded as
-/// encoded data.
+/// Minimum length, in characters, of a member outside a content block that is regarded as encoded
+/// data.
 const MIN_DATA_CHARS: usize = 256;
 
 /// The names of members that contain encoded data, in objects that also have a media type.
@@ -28,9 +28,9 @@ const MAGIC_NUMBERS: [(&str, &str); 4] = [
 /// A part of an MCP result, as a model reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultPart<'a> {
-    /// A part that is text.
+    /// Text, such as the text of a block, or the description of a resource link.
     Text(Cow<'a, str>),
-    /// A part that is an image, audio or a file.
+    /// An image, audio, or an embedded resource whose contents are not text.
     Media(Media<'a>),
 }
 
@@ -92,8 +92,8 @@ impl<'a> Media<'a> {
     pub fn base64(&self) -> Option<Cow<'a, str>> {
         let mut data = Cow::Borrowed(self.data);
         if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
-            let text = data.split_ascii_whitespace();
-            data = Cow::Owned(text.collect());
+            let parts = data.split_ascii_whitespace();
+            data = Cow::Owned(parts.collect());
         }
         let digits = data.trim_end_matches('=');
         let padding = data.len() - digits.len();
@@ -116,7 +116,7 @@ impl<'a> Media<'a> {
 /// embedded resource or a resource link.
 pub(super) fn parse_parts<'a>(
     blocks: &'a [Value],
-    structured: Option<&'a Value>,
+    structured_content: Option<&'a Value>,
 ) -> Option<Vec<ResultPart<'a>>> {
     let is_text = |block: &Value| super::reading::block_text(block).is_some();
     // Results that contain only text, which are the most frequent, are recognized first.
@@ -132,18 +132,19 @@ pub(super) fn parse_parts<'a>(
         part.get_or_insert_with(|| {
             ResultPart::Text(match super::reading::block_text(block) {
                 Some(text) => text.into(),
-                None => without_data(block).to_string().into(),
+                None => replace_data(block).to_string().into(),
             })
         });
     }
-    if let (false, Some(structured)) = (blocks.iter().any(is_text), structured) {
-        let text = without_data(structured).to_string();
+    if let (false, Some(content)) = (blocks.iter().any(is_text), structured_content) {
+        let text = replace_data(content).to_string();
         parts.push(Some(ResultPart::Text(text.into())));
     }
     Some(parts.into_iter().flatten().collect())
 }
 
-/// Converts a content block that is not text to a part of the result; `None` for any other block.
+/// Converts an image, audio, an embedded resource or a resource link to a part of the result;
+/// `None` for any other block.
 fn parse_part(block: &Value) -> Option<ResultPart<'_>> {
     match block.get("type")?.as_str()? {
         "image" => Media::read(block, "image", "data").map(ResultPart::Media),
@@ -184,7 +185,7 @@ fn link_text(block: &Value) -> Option<String> {
 }
 
 /// Returns the value with a marker in place of each encoded image, audio or file.
-pub(super) fn without_data(value: &Value) -> Cow<'_, Value> {
+pub(super) fn replace_data(value: &Value) -> Cow<'_, Value> {
     if !has_data(value) {
         return Cow::Borrowed(value);
     }
@@ -215,8 +216,8 @@ fn put_markers(value: &mut Value) {
 /// Returns the member of an object that holds encoded data, and a marker for the data.
 fn data_member(value: &Value) -> Option<(&'static str, String)> {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
-    let media_type = ["mimeType", "mime_type", "media_type"].into_iter();
-    let declared_type = media_type.filter_map(text).next();
+    let type_members = ["mimeType", "mime_type", "media_type"].into_iter();
+    let declared_type = type_members.filter_map(text).next();
     let kind = text("type").filter(|kind| matches!(*kind, "image" | "audio"));
     declared_type.or(kind)?;
     let mut members = DATA_MEMBERS.into_iter();

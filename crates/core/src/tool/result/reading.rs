@@ -22,7 +22,7 @@ pub(crate) fn extract_reading(result: &Value) -> Cow<'_, Value> {
     }
     let envelope = result.as_object().filter(|map| is_call_tool_result(map));
     let text = envelope.and_then(text_blocks);
-    text.unwrap_or_else(|| media::without_data(result))
+    text.unwrap_or_else(|| media::replace_data(result))
 }
 
 /// Returns the parts of an MCP result with images, audio or resources; `None` for any other result.
@@ -63,7 +63,7 @@ fn text_blocks(envelope: &Map<String, Value>) -> Option<Cow<'_, Value>> {
         None => &[],
     };
     if blocks.is_empty() {
-        let structured_content = structured_content(envelope).map(media::without_data);
+        let structured_content = structured_content(envelope).map(media::replace_data);
         return Some(structured_content.unwrap_or_else(|| Cow::Owned("".into())));
     }
     let texts: Option<Vec<_>> = blocks.iter().map(block_text).collect();

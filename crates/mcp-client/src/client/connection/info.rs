@@ -33,7 +33,8 @@ pub struct OpenConnection {
 }
 
 impl ConnectionInfo {
-    /// Returns the server's name and version, as the server reports them, each shortened to 1 KiB.
+    /// Returns the server's name and version, as the server reports them, each shortened to 1 KiB;
+    /// `None` if the server reports no name.
     #[must_use]
     pub fn server_name(&self) -> Option<(String, String)> {
         #[derive(Deserialize)]

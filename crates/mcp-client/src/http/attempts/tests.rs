@@ -108,7 +108,10 @@ async fn frequent_calls_keep_connections_again_after_a_cut_off_response() {
 async fn a_cut_off_response_over_a_new_connection_says_nothing_about_kept_ones() {
     let server = Server::start(Some(0)).await;
     server.call().await;
-    let pending = server.link.reachability.pool_use(ConnectionChoice::Any);
+    let pending = server
+        .link
+        .reachability
+        .choose_pool_use(ConnectionChoice::Any);
     let pool_use = pending.await;
     let PoolUse::Pooled { max_idle, .. } = pool_use else {
         panic!("{pool_use:?}");

@@ -29,8 +29,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Receives messages on the GET stream until dropped (MCP 2025-11-25, "Listening for Messages from
-/// the Server"). If the server has no such stream, no further stream is requested; if the session
-/// no longer exists, listening ends.
+/// the Server"). Listening ends early if the server offers no such stream, or if the session no
+/// longer exists.
 pub(super) struct GetStreamListener {
     ready_receiver: watch::Receiver<bool>,
     _task: AbortOnDropHandle<()>,
@@ -122,9 +122,9 @@ fn find_retry_after(error: &McpErrorKind) -> Option<Duration> {
     }
 }
 
-/// Determines what a rejected stream means. HTTP 404 means that the session does not exist, but
-/// many servers also send 404 if they have no such stream: if no stream was ever open, a `ping`
-/// determines which.
+/// Determines what a rejected stream means. HTTP 404 can mean that the session does not exist, or
+/// that the server has no such stream. If no stream was ever open, a `ping` determines which of
+/// both is true.
 async fn classify_rejection(
     connection: &Arc<PostConnection>,
     error: McpErrorKind,

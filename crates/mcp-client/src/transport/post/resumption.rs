@@ -21,13 +21,13 @@ const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of consecutive streams without a new event; then the response counts as lost.
 const MAX_EMPTY_STREAMS: u32 = 10;
 
-/// Returns the header for resuming a stream; `None` if the server sent no event ID.
+/// Returns the header for resuming a stream; `None` if the server sent no usable event ID.
 pub(super) fn create_resume_headers(reader: &ResponseReader) -> Option<HeaderMap> {
     let id = reader.last_event_id()?;
     if id.len() > MAX_EVENT_ID_BYTES {
         tracing::debug!(
             bytes = id.len(),
-            "Ignored an event id of more than {MAX_EVENT_ID_BYTES} bytes"
+            "Ignored an event ID of more than {MAX_EVENT_ID_BYTES} bytes"
         );
         return None;
     }
@@ -61,8 +61,8 @@ impl Resumption {
         self.pauses.reset();
     }
 
-    /// Waits for the reconnection time, and returns the header for resuming; `None` if the stream
-    /// cannot be resumed.
+    /// Returns a future that waits for the reconnection time, and then returns the header for
+    /// resuming. Returns `None` if the stream cannot be resumed.
     pub(super) fn wait(
         &mut self,
         reader: &ResponseReader,

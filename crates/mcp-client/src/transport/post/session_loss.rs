@@ -39,7 +39,8 @@ impl PostConnection {
         outcome
     }
 
-    /// Returns the response to a request from an HTTP error.
+    /// Reads an HTTP error, and returns the JSON-RPC response to the request if the body contains
+    /// one.
     ///
     /// # Errors
     /// [`McpErrorKind::SessionExpired`] if the server no longer knows the session, so that sending

@@ -25,8 +25,8 @@ pub(super) struct LineReader<R> {
     /// Length of the part of the buffer that is known to have no line break.
     searched_bytes: usize,
     max_line_bytes: usize,
-    /// Scans a line that is too long for the ID of a response, while the line is discarded; `None`
-    /// if no line is being discarded.
+    /// Searches an overlong line for the ID of a response while the line is discarded; `None` if no
+    /// line is being discarded.
     skipped_line_scan: Option<ResponseIdScan>,
 }
 

@@ -38,8 +38,8 @@ pub(super) struct ServerProcess {
     /// The pipe to the supervising thread. A written byte, or the end of the pipe, tells the thread
     /// to terminate the process.
     stop_writer: PipeWriter,
-    /// The read end of `stop_writer`, kept open so that writing never raises SIGPIPE, which PHP may
-    /// not ignore.
+    /// The read end of `stop_writer`, kept open so that writing never raises SIGPIPE, which PHP
+    /// does not always ignore.
     _stop_reader: Arc<PipeReader>,
     end_receiver: watch::Receiver<Option<ProcessEnd>>,
     /// The PID of the process that started the server. A forked child inherits this value but not
@@ -67,8 +67,8 @@ impl ServerProcess {
     /// Starts the server and its supervising thread, and waits until the server runs.
     ///
     /// # Errors
-    /// [`McpErrorKind::Spawn`] if there is no such program or directory, or if the system denies
-    /// permission or another process.
+    /// [`McpErrorKind::Spawn`] if there is no such program or directory, if the permission is
+    /// missing, or if the system cannot create another process.
     pub(super) async fn start(
         command: &StdioCommand,
     ) -> Result<(Self, ServerStreams), McpErrorKind> {
@@ -268,8 +268,8 @@ impl ProcessWatch {
         !matches!(self.peek_status(), Ok(None))
     }
 
-    /// Returns whether the process is still to be reaped. PHP's `pcntl_wait`, for example, reaps
-    /// any child.
+    /// Returns whether the process was not reaped yet. Other code may have reaped it: PHP's
+    /// `pcntl_wait`, for example, reaps any child.
     fn is_unreaped(&self) -> bool {
         self.peek_status().is_ok()
     }

@@ -33,8 +33,8 @@ impl SpawnedServer {
 /// kernel signals the server when that thread ends.
 ///
 /// # Errors
-/// The server cannot be started: there is no such program or directory, or the system denies
-/// permission or another process.
+/// The server cannot be started: there is no such program or directory, the permission is missing,
+/// or the system cannot create another process.
 pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedServer> {
     if let Some(cwd) = &command.cwd
         && !cwd.is_dir()
@@ -107,8 +107,8 @@ fn start_supervisor(shell: &Path) -> io::Result<Child> {
     reset_inherited_state(&mut command, None).spawn()
 }
 
-/// Puts the process into a group (0: a new one), and has the kernel signal it when the calling
-/// thread ends.
+/// Puts the process into the group `group_id`, or into a new group if `group_id` is 0. Has the
+/// kernel signal the process when the calling thread ends.
 fn isolate(command: &mut Command, group_id: i32) -> &mut Command {
     let signal = if group_id == 0 {
         // A server without a supervisor is killed, because no other process would kill it later.

@@ -37,7 +37,8 @@ pub(super) async fn open_websocket(link: &HttpLink) -> Result<reqwest::Upgraded,
 }
 
 /// Returns whether the server's response accepts the WebSocket handshake. A missing subprotocol is
-/// accepted, because the server may not know subprotocols; a different one is not.
+/// accepted, because some servers do not know subprotocols. Any other subprotocol than `mcp` is
+/// rejected.
 fn is_accepted(headers: &HeaderMap, key: &str) -> bool {
     let has_value = |name, expected: &str| {
         let value = headers

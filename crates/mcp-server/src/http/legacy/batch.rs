@@ -23,7 +23,7 @@ use crate::stateful::{
     RunningSessionRequest, concerns_session, handle_message, handle_session_request,
 };
 use pillion_gateway::calling_client::message::{
-    self, INVALID_REQUEST, Inbound, Request, Unreadable,
+    self, INVALID_REQUEST, Inbound, Request, UnreadableMessage,
 };
 
 /// Maximum number of messages in one batch.
@@ -35,7 +35,8 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
     #[derive(Deserialize)]
     struct JsonRpcBatch<'a>(#[serde(borrow)] Vec<&'a RawValue>);
     let Ok(JsonRpcBatch(messages)) = json_values::from_str::<JsonRpcBatch<'_>>(text) else {
-        let error = RpcError::new(message::PARSE_ERROR, "Parse error");
+        let reason = "Parse error: the batch is invalid JSON or has too many values";
+        let error = RpcError::new(message::PARSE_ERROR, reason);
         return error_response(StatusCode::BAD_REQUEST, None, error);
     };
     let has_session = headers::session_id(exchange.headers).is_some();
@@ -95,7 +96,7 @@ struct Batch {
 
 impl Batch {
     /// Returns the responses as a JSON array; `None` if there are none.
-    async fn respond(self, messages: Vec<Result<Inbound, Unreadable>>) -> Option<Bytes> {
+    async fn respond(self, messages: Vec<Result<Inbound, UnreadableMessage>>) -> Option<Bytes> {
         let mut responses = Vec::new();
         for message in messages {
             match message {

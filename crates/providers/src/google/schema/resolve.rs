@@ -26,14 +26,14 @@ pub(super) struct ResolvedNode<'s> {
 }
 
 impl<'s> SchemaResolver<'s> {
-    /// Creates a resolver. `max_expansion` is the number of units by which the resolved schema may
-    /// be larger than the schema as written, measured by [`measure_weight`]. The expansion is
-    /// limited, because references can make a small schema arbitrarily large.
-    pub(super) fn new(root: &'s Value, max_expansion: usize) -> Self {
+    /// Creates a resolver. `max_schema_growth` is the number of units ([`measure_weight`]) by which the
+    /// resolved schema may be larger than the schema as written. The limit is needed, because
+    /// references can make a small schema arbitrarily large.
+    pub(super) fn new(root: &'s Value, max_schema_growth: usize) -> Self {
         Self {
             root,
             open_targets: IndexSet::from([std::ptr::from_ref(root)]),
-            budget: measure_unresolved_weight(root).saturating_add(max_expansion),
+            budget: measure_unresolved_weight(root).saturating_add(max_schema_growth),
         }
     }
 
@@ -57,11 +57,11 @@ impl<'s> SchemaResolver<'s> {
         keywords.copied().all(|value| self.spend_budget(value))
     }
 
-    pub(super) fn open_count(&self) -> usize {
+    pub(super) fn open_target_count(&self) -> usize {
         self.open_targets.len()
     }
 
-    pub(super) fn truncate_open(&mut self, count: usize) {
+    pub(super) fn truncate_open_targets(&mut self, count: usize) {
         self.open_targets.truncate(count);
     }
 
@@ -72,7 +72,8 @@ impl<'s> SchemaResolver<'s> {
     }
 
     /// Merges `schema` into `node`, including the targets of references in `schema`. These targets
-    /// stay in `open_targets` until the caller calls [`truncate_open`](Self::truncate_open).
+    /// stay in `open_targets` until the caller calls
+    /// [`truncate_open_targets`](Self::truncate_open_targets).
     pub(super) fn merge(&mut self, schema: &'s Value, node: &mut ResolvedNode<'s>) {
         // Uses a loop instead of recursion, because a chain of references can be as long as the
         // schema.
@@ -158,7 +159,7 @@ impl<'s> ResolvedNode<'s> {
         }
     }
 
-    /// Adds the type, title and description of a recursive target, but not its members.
+    /// Adds the type, title and description of a recursive target, but not its other keywords.
     fn add_outline(&mut self, target: &'s Value) {
         for key in ["type", "title", "description"] {
             if let Some(value) = target.get(key) {

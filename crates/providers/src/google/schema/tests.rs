@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
-use crate::google::format::MAX_TOOL_EXPANSION;
+use crate::google::format::MAX_TOOL_SCHEMA_GROWTH;
 
 fn parameters(schema: &Value) -> Value {
-    super::convert_parameters(schema, MAX_TOOL_EXPANSION)
+    super::convert_parameters(schema, MAX_TOOL_SCHEMA_GROWTH)
 }
 
 /// Converts an object schema with the property `p`, and returns the converted property.

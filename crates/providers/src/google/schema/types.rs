@@ -81,7 +81,8 @@ fn find_common_type(values: &[&Value]) -> ParameterType {
     }
 }
 
-/// Returns the type of a node that is reduced to its type.
+/// Returns the type of a schema whose other keywords are dropped; `Object` if `type` is not the
+/// name of one type.
 pub(super) fn find_truncated_type(schema: &Value) -> ParameterType {
     let name = schema["type"].as_str().unwrap_or_default();
     name.parse().unwrap_or(ParameterType::Object)

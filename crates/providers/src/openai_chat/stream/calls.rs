@@ -14,11 +14,17 @@ const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
 const MAX_PLACEHOLDER_BYTES: usize = 16;
 
 /// The calls of a response, assembled from their pieces. OpenAI's pieces name their call by
-/// `index`. Some compatible servers omit the index or always send 0. Pieces of such a server are
-/// assigned as follows: a piece with a new ID starts a new call, a piece with a name but without an
-/// ID starts a new call, and any other piece continues the last call. A piece with an index, a name
-/// and no ID starts a new call only if the call with this index is complete. A call without an ID
-/// gets a generated ID at once, so that listeners can identify the call.
+/// `index`, but some compatible servers omit the index or always send 0. Pieces are therefore
+/// assigned as follows:
+///
+/// - A piece with an index continues the call with this index. The piece starts a new call if it
+///   has a name and another ID, or if it has a name, no ID and the call is complete
+///   ([`StreamedCall::is_followed_by`]).
+/// - A piece with an ID and no index continues the call with this ID, or starts a new call.
+/// - Of the pieces with neither, a piece with a name starts a new call, and any other piece
+///   continues the last call.
+///
+/// A call without an ID gets a generated ID at once, so that listeners can identify the call.
 #[derive(Default)]
 pub(super) struct StreamedCalls {
     calls: Vec<StreamedCall>,
@@ -87,7 +93,7 @@ impl StreamedCalls {
         let arguments = if is_withheld {
             String::new()
         } else {
-            call.take_unreported()
+            call.take_unreported_arguments()
         };
         if !is_withheld || id.is_some() || name.is_some() {
             deltas.push(Delta::ToolCall {
@@ -107,7 +113,7 @@ impl StreamedCalls {
             return;
         }
         for (index, call) in self.calls.iter_mut().enumerate() {
-            let arguments = call.take_unreported();
+            let arguments = call.take_unreported_arguments();
             if !arguments.is_empty() {
                 deltas.push(arguments_delta(index, arguments));
             }
@@ -192,7 +198,7 @@ impl StreamedCall {
     }
 
     /// Returns the arguments that listeners have not received, and counts them as received.
-    fn take_unreported(&mut self) -> String {
+    fn take_unreported_arguments(&mut self) -> String {
         let arguments = self.arguments[self.reported_len..].to_owned();
         self.reported_len = self.arguments.len();
         arguments

@@ -110,14 +110,18 @@ async fn decide(
         reason,
         arguments,
     };
+    let unknown_approval = || ApprovalError::Unknown { id: id.clone() };
     match app.approvals().decide(&*store, &id, &decision).await {
         Ok(record) => Ok(Json(ApprovalResponse {
             success: true,
             approval: build_entry(record, usize::MAX),
         })),
-        Err(error) if error.is_not_found() => Err(ApprovalError::Unknown.into()),
+        Err(error) if error.is_not_found() => Err(unknown_approval().into()),
         Err(error) if error.kind() == StoreErrorKind::Conflict => {
-            let decided_record = store.approval(&id).await?.ok_or(ApprovalError::Unknown)?;
+            let decided_record = store
+                .find_approval(&id)
+                .await?
+                .ok_or_else(unknown_approval)?;
             let reason = closed_reason(&decided_record);
             Err(ApprovalError::Conflict { reason }.into())
         }
@@ -138,7 +142,7 @@ fn parse(body: &[u8]) -> Result<(Option<String>, Option<JsonObject>)> {
     let mut members = match value {
         Value::Null => return Ok((None, None)),
         Value::Object(members) => members,
-        _ => return Err(invalid_reason()),
+        _ => return Err(RequestError::invalid_parameter("body", "a JSON object")),
     };
     let arguments = match members.shift_remove("arguments") {
         None | Some(Value::Null) => None,

@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use pillion_gateway::problem::Reason;
+use pillion_gateway::problem::ProblemSummary;
 
 /// The error format of a compatible API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +67,8 @@ impl ErrorFormat {
 pub(in crate::routes) async fn rewrite_errors(request: Request, next: Next) -> Response {
     let error_format = ErrorFormat::for_path(request.uri().path());
     let mut response = next.run(request).await;
-    let reason = response.extensions_mut().remove::<Reason>();
-    if let (Some(error_format), Some(Reason { code, message })) = (error_format, reason) {
+    let reason = response.extensions_mut().remove::<ProblemSummary>();
+    if let (Some(error_format), Some(ProblemSummary { code, message })) = (error_format, reason) {
         let error_response =
             Json(error_format.format_error(response.status(), &code, &message)).into_response();
         let json_type = HeaderValue::from_static("application/json");

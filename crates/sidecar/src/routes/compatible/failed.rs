@@ -63,8 +63,8 @@ pub(super) fn body(error_format: ErrorFormat, outcome: &ChatOutcome) -> (StatusC
         return (status, error_format.format_error(status, code, &message));
     }
     let code = chat.error_code.as_deref().unwrap_or("internal_error");
-    let provider_code = outcome.failure.as_ref().and_then(|failure| failure.status);
-    let provider_status = provider_code.and_then(|status| StatusCode::from_u16(status).ok());
+    let status_number = outcome.failure.as_ref().and_then(|failure| failure.status);
+    let provider_status = status_number.and_then(|status| StatusCode::from_u16(status).ok());
     let status = provider_status.unwrap_or(match code {
         "invalid_input" => StatusCode::BAD_REQUEST,
         "rate_limited" => StatusCode::TOO_MANY_REQUESTS,

@@ -51,8 +51,11 @@ const SEARCH_REASON: &str = "omitted: the search would run at the provider";
 const TOOLS_REASON: &str = "omitted: tools would run at the provider";
 
 /// Returns the fields of a request that are forwarded to the model's provider, whose API is `api`:
-/// the parameters that are known not to make the provider run tools or use another model, and the
-/// parameters that the configuration allows. Other fields are dropped if they have no value.
+///
+/// - the known parameters that neither make the provider run tools nor select another model,
+/// - the parameters that the configuration allows.
+///
+/// Other fields are dropped if they have no value.
 ///
 /// # Errors
 /// [`RequestError`] names the first field that has a value and is not forwarded.

@@ -10,7 +10,7 @@ use super::PhpExecutor;
 use super::execution::{Execution, Handler};
 use super::message::{Definitions, ServerEntry, ToolEntry};
 
-/// Maximum number of tools of one executor, and maximum number of its aliases.
+/// Maximum number of tools of one executor. The same maximum applies to the number of aliases.
 const MAX_TOOLS: usize = 10_000;
 
 /// Maximum length of an alias, in bytes.
@@ -38,7 +38,7 @@ pub(super) enum DefinitionsError {
     )]
     TooManyBytes { bytes: usize },
     #[error(
-        "Tool '{tool}': the label and the URL of its server may have at most {MAX_SERVER_BYTES} bytes"
+        "Tool '{tool}': the label and the URL of its server can each have at most {MAX_SERVER_BYTES} bytes"
     )]
     ServerTooLong { tool: String },
     #[error(
@@ -58,7 +58,7 @@ impl PhpExecutor {
     /// applied; the PHP process sends all changes again.
     pub(super) async fn apply(&self, changes: Definitions) -> Result<(), DefinitionsError> {
         let registry = self.executor.registry();
-        self.count_bytes(&changes)?;
+        self.record_sizes(&changes)?;
         for name in &changes.removed {
             registry.unregister(name);
         }
@@ -99,7 +99,7 @@ impl PhpExecutor {
     }
 
     /// Checks and records the sizes that the definitions have after `changes`.
-    fn count_bytes(&self, changes: &Definitions) -> Result<(), DefinitionsError> {
+    fn record_sizes(&self, changes: &Definitions) -> Result<(), DefinitionsError> {
         let mut stored_sizes = self.definition_bytes.lock();
         let mut sizes = stored_sizes.clone();
         for name in &changes.removed {

@@ -22,7 +22,7 @@ use pillion_gateway::rpc_connection;
 /// The handler of a tool of a PHP registry.
 #[derive(Clone)]
 pub(super) enum Handler {
-    /// The PHP process runs its tool with this number.
+    /// The PHP process runs the tool with this `ToolEntry::number`.
     Php(u64),
     /// The sidecar runs its own tool with this name, as it does for requests to the REST API.
     Sidecar(ToolName),

@@ -41,7 +41,7 @@ pub(super) struct ExecuteParams {
     /// The IDs of approvals that the calls may use.
     #[serde(default)]
     pub(super) approved: HashSet<String>,
-    /// Arguments with which approved calls run instead of their own, by the ID of the approval.
+    /// The arguments that replace those of approved calls, by the ID of the approval.
     #[serde(default)]
     pub(super) approved_arguments: HashMap<String, JsonObject>,
     #[serde(default)]
@@ -115,7 +115,7 @@ pub(super) struct ToolEntry {
     pub(super) cooldown_seconds: f64,
     pub(super) server: Option<ServerEntry>,
     pub(super) approval_policy: Option<ApprovalPolicy>,
-    /// The sidecar's own name for the tool, if the sidecar runs the tool.
+    /// The name of the tool in the sidecar's registry, if the sidecar runs the tool.
     pub(super) sidecar_name: Option<String>,
 }
 
@@ -131,7 +131,7 @@ pub(super) struct ServerEntry {
 pub(super) struct PhpResponse {
     /// The decision of the callable `approve`.
     pub(super) decision: Option<bool>,
-    /// The arguments with which an approved call runs instead of its own.
+    /// The arguments that replace those of an approved call.
     pub(super) arguments: Option<JsonObject>,
     /// The outcome of a tool or of the callable `before`, or the failure of any callable.
     pub(super) outcome: Option<Box<ToolResult>>,

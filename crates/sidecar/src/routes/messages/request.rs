@@ -47,7 +47,7 @@ pub(crate) struct MessagesRequest {
     /// `"disable_parallel_tool_use": true` limits the model to one tool call per response.
     #[schema(value_type = Option<Object>)]
     tool_choice: Option<Value>,
-    /// Metadata of the request, of which `user_id` names the user on whose behalf tools run.
+    /// Metadata of the request. `user_id` names the user on whose behalf tools run.
     #[schema(value_type = Option<Object>)]
     metadata: Option<JsonObject>,
     /// All other fields of the request. Anthropic models get those fields that Pillion knows or the

@@ -104,9 +104,9 @@ pub(in crate::routes) struct ResourceQuery {
         (status = 403, description = "The caller may not use the server"),
         (status = 404, description = "Server not found, or the server has no such resource"),
         (status = 409, description = "The server is disabled, or not in use for another reason"),
-        (status = 502, description = "The server failed"),
+        (status = 502, description = "The MCP server failed"),
         (status = 503, description = "The sidecar has no store"),
-        (status = 504, description = "The server did not answer in time"),
+        (status = 504, description = "The MCP server did not answer in time"),
     )
 )]
 pub(in crate::routes) async fn read(

@@ -32,8 +32,9 @@ pub(in crate::routes) async fn tools(
 ) -> Result<Json<ToolList>> {
     let servers = require_servers(&app)?;
     servers.find(&key)?;
-    let limit = app.upstreams().list_timeout();
-    let (mut unavailable_servers, own_tools) = app.list_servers(limit, &caller.context).await;
+    let list_timeout = app.upstreams().list_timeout();
+    let (mut unavailable_servers, own_tools) =
+        app.list_servers(list_timeout, &caller.context).await;
     unavailable_servers.extend(own_tools.unavailable_servers);
     let entry = servers.entry(&key, &app)?;
     unavailable_servers.retain(|server| server.label == entry.name);

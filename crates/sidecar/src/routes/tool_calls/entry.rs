@@ -11,7 +11,7 @@ use pillion_gateway::timestamp::format_timestamp;
 pub(super) fn from_record(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
     ToolCallEntry {
         id: call.id.to_string(),
-        started_at: format_timestamp(call.started_at()),
+        started_at: format_timestamp(call.arrived_at()),
         server_id: call.server.as_deref().map(|name| servers.find_id(name)),
         server_name: call.server,
         tool_name: call.tool,

@@ -1,6 +1,6 @@
 //! Handles `POST /api/v1/tools/execute/{tool_name}` and `POST /api/v1/tools/batch-execute`: looks
-//! up the tools, runs the calls, and creates the response. A request of a single call is a batch of
-//! one.
+//! up the tools, runs the calls, and creates the response. A request with a single call is handled
+//! as a batch of one call.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -59,7 +59,7 @@ const MIN_SHARED_TEXT_BYTES: usize = 64 * 1024;
         ("x-request-id" = Option<String>, Header, description = "The client's ID for the request"),
         ("idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r#"^([!#-\[\]-~]+|"([!#-\[\]-~]|\\["\\])+")$"#, description = "Identifies the request: a retry with the same key does not run the tool again, but returns the first response with the header `idempotency-replayed: true`"),
         ("x-pillion-approval" = Option<String>, Header, description = "The ID of the approval to use"),
-        ("wait_ms" = Option<u64>, Query, description = "How long to wait for an approval, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for an approval, in milliseconds; the header `x-pillion-approval-wait-ms` has the same meaning"),
     ),
     request_body(content = Option<Arguments>, description = "The arguments", content_type = "application/json", example = json!({"expression": "2 + 2"})),
     responses(
@@ -118,7 +118,7 @@ route_error! {
         ("x-request-id" = Option<String>, Header, description = "The client's ID for the request"),
         ("idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r#"^([!#-\[\]-~]+|"([!#-\[\]-~]|\\["\\])+")$"#, description = "Identifies the batch: a retry with the same key does not run the calls again, but returns the first response with the header `idempotency-replayed: true`"),
         ("x-pillion-approval" = Option<String>, Header, description = "The ID of the approval to use"),
-        ("wait_ms" = Option<u64>, Query, description = "How long to wait for an approval, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for an approval, in milliseconds; the header `x-pillion-approval-wait-ms` has the same meaning"),
     ),
     request_body(content = BatchRequest, content_type = "application/json"),
     responses(
@@ -199,7 +199,7 @@ impl CallsFormat {
         }
     }
 
-    /// Returns the HTTP response.
+    /// Returns the HTTP response with this content.
     fn respond(self, response: Arc<BatchResponse>) -> Response {
         if let Self::Batch = self {
             return Json(&*response).into_response();
@@ -221,7 +221,8 @@ pub(super) enum CallsResponse {
 }
 
 impl CallsResponse {
-    /// Returns the HTTP response.
+    /// Returns the HTTP response. A replayed response has the header
+    /// [`IDEMPOTENCY_REPLAYED_HEADER`].
     fn into_response(self, calls_format: CallsFormat) -> Response {
         match self {
             Self::New(response) => calls_format.respond(response),
@@ -246,7 +247,8 @@ pub(super) async fn run(
     caller: Caller,
 ) -> Result<CallsResponse> {
     if let Some(key) = key {
-        return idempotency::run(app.clone(), key, batch, calls_format, caller).await;
+        // The future is boxed, so that the future of a request without a key stays small.
+        return Box::pin(idempotency::run(app.clone(), key, batch, calls_format, caller)).await;
     }
     // The future is boxed, because the future of a call, with its contexts, is large.
     let outcome = Box::pin(run_calls(app, batch, caller, Duration::ZERO, empty())).await;
@@ -264,14 +266,14 @@ pub(super) struct RequestOutcome {
 }
 
 /// Runs a batch that has already waited for `wait_time`; the wait counts toward the deadlines of
-/// the batch's calls. `records` are the call log IDs, in the order of the calls; the call log
+/// the batch's calls. `record_ids` are the call log IDs, in the order of the calls; the call log
 /// generates an ID for each call without one.
 pub(super) async fn run_calls(
     app: &App,
     batch: BatchRequest,
     caller: Caller,
     wait_time: Duration,
-    mut records: impl Iterator<Item = CallId> + Send,
+    mut record_ids: impl Iterator<Item = CallId> + Send,
 ) -> RequestOutcome {
     let names: Vec<_> = batch.calls.iter().map(|call| call.name.as_str()).collect();
     let (context, visibility) = (&caller.context, &caller.visibility);
@@ -287,7 +289,7 @@ pub(super) async fn run_calls(
     let mut responses = Vec::with_capacity(ids.len());
     let mut calls = Vec::with_capacity(ids.len());
     for ((call, context), tool) in batch.calls.into_iter().zip(contexts).zip(resolution.tools) {
-        let record = records.next().or(context.record);
+        let record = record_ids.next().or(context.record);
         responses.push(match tool {
             Ok(tool) => {
                 let resolved_call = ResolvedCall {
@@ -459,7 +461,7 @@ fn serialize_large(mut execution: Execution) -> Result<Response, ExecuteResponse
         serde_json::to_vec(&execution),
         serde_json::to_vec(&execution.result.metadata),
     ) else {
-        return Err(with_text(execution, text));
+        return Err(restore_text(execution, text));
     };
     // The serialized response ends with the text, which was replaced by an empty string above, and
     // the metadata.
@@ -469,7 +471,7 @@ fn serialize_large(mut execution: Execution) -> Result<Response, ExecuteResponse
         .filter(|head| head.ends_with(b"\"text\":\""))
         .map(|head| head.len() - 1)
     else {
-        return Err(with_text(execution, text));
+        return Err(restore_text(execution, text));
     };
     drop((execution, text));
     let response_bytes = Bytes::from(response_json);
@@ -485,7 +487,7 @@ fn serialize_large(mut execution: Execution) -> Result<Response, ExecuteResponse
     Ok((headers, axum::body::Body::new(parts)).into_response())
 }
 
-fn with_text(mut execution: Execution, text: String) -> ExecuteResponse {
+fn restore_text(mut execution: Execution, text: String) -> ExecuteResponse {
     execution.result.text = text;
     ExecuteResponse::Executed(execution)
 }

@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use futures_util::FutureExt;
 use pillion_core::tool::{ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult};
 use pillion_gateway::access::Peer;
-use pillion_gateway::problem::Reason;
+use pillion_gateway::problem::ProblemSummary;
 use pillion_wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse, Failure, route};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ impl ExecutorCall {
             Err(error) => {
                 let response = error.into_response();
                 logged_request.finish(app, response.status());
-                let reason = response.extensions().get::<Reason>().cloned();
+                let reason = response.extensions().get::<ProblemSummary>().cloned();
                 Err(reason.map_or_else(
                     || ToolFailure::internal("The sidecar failed unexpectedly"),
                     |reason| ToolFailure::new(parse_code(&reason.code), reason.message),
@@ -87,7 +87,7 @@ async fn run_call(app: &App, parts: &mut Parts, call: BatchCall) -> Result<Calls
     if body.len() > limit_bytes {
         return Err(BodyError::TooLong { limit_bytes }.into());
     }
-    // `memory` holds the charge until the call has ended.
+    // `memory` keeps the memory of the arguments reserved until the call has ended.
     Body::from_bytes(body, memory.as_ref()).await?;
     let batch = BatchRequest {
         calls: vec![call],

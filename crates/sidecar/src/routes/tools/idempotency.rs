@@ -141,7 +141,10 @@ pub(super) async fn run(
         } => {
             let json = calls_format
                 .to_json(&interrupted_response(batch, started_calls))
-                .map_err(|_| InternalError)?;
+                .map_err(|error| {
+                    tracing::error!(%error, "Cannot serialize the response to an interrupted request");
+                    InternalError
+                })?;
             // The response is returned even if storing it takes longer, because a repeated request
             // gets an equal response.
             let record_future = keys.record(&key, &fingerprint, &json);
@@ -201,7 +204,7 @@ async fn store_response(
     let stored_json = match calls_format.to_json(response) {
         Ok(stored_json)
             if claimed_key
-                .admits(principal, stored_json.len(), max_bytes)
+                .admit_response(principal, stored_json.len(), max_bytes)
                 .await =>
         {
             Ok(stored_json)
@@ -241,8 +244,8 @@ fn interrupted_response(batch: BatchRequest, call_ids: Vec<Option<CallId>>) -> B
     batch_response(calls.map(|(call, id)| (call.id.clone(), interrupted_call_response(call, id))))
 }
 
-/// Returns the response for a call whose response was not stored before its process stopped.
-/// `call_id` is the call log ID if the call was started.
+/// Returns the response for a call whose response was not stored, because the sidecar process
+/// stopped first. `call_id` is the call log ID if the call was started.
 fn interrupted_call_response(call: BatchCall, call_id: Option<CallId>) -> ExecuteResponse {
     let error = match call_id {
         Some(_) => {
@@ -265,21 +268,21 @@ fn interrupted_call_response(call: BatchCall, call_id: Option<CallId>) -> Execut
 }
 
 /// Returns the replacement that is stored if the response would exceed the principal's limit
-/// `http.idempotency_max_bytes`: the outcome of each call, with the call log ID from `records`.
+/// `http.idempotency_max_bytes`: the outcome of each call, with the call log ID from `record_ids`.
 fn unstored_response(
     response: &BatchResponse,
-    records: impl Iterator<Item = CallId>,
+    record_ids: impl Iterator<Item = CallId>,
 ) -> BatchResponse {
-    let results = response.results.iter().zip(records);
-    batch_response(results.map(|(result, record)| {
-        let replacement = unstored_call_response(&result.response, record);
+    let results = response.results.iter().zip(record_ids);
+    batch_response(results.map(|(result, record_id)| {
+        let replacement = unstored_call_response(&result.response, record_id);
         (result.id.clone(), replacement)
     }))
 }
 
 /// Returns the replacement that is stored for the response of one call, without the output of the
 /// tool.
-fn unstored_call_response(response: &ExecuteResponse, record: CallId) -> ExecuteResponse {
+fn unstored_call_response(response: &ExecuteResponse, record_id: CallId) -> ExecuteResponse {
     let ExecuteResponse::Executed(execution) = response else {
         return response.clone();
     };
@@ -296,7 +299,7 @@ fn unstored_call_response(response: &ExecuteResponse, record: CallId) -> Execute
     let mut result = ToolResult::failure("", &execution.tool, ErrorCode::Unavailable, error);
     let metadata = &mut result.metadata;
     metadata.insert("response_stored".to_owned(), json!(false));
-    metadata.insert("record_id".to_owned(), json!(record.to_string()));
+    metadata.insert("record_id".to_owned(), json!(record_id.to_string()));
     executed_response(result)
 }
 

@@ -129,7 +129,7 @@ pub(in crate::routes) async fn show(
     let server_tool = offered_tools.server_tools(&app).swap_remove(tool.name());
     Ok(Json(ToolResponse {
         success: true,
-        tool: with_warnings(&app, &tool, server_tool.as_ref()),
+        tool: summarize_with_warnings(&app, &tool, server_tool.as_ref()),
     }))
 }
 
@@ -157,7 +157,7 @@ fn tool_list(app: &App, caller: &Caller, offered_tools: VisibleTools) -> ToolLis
     let server_tools = offered_tools.server_tools(app);
     let listed_tools = offered_tools.tools.iter();
     let tools: Vec<_> = listed_tools
-        .map(|tool| with_warnings(app, tool, server_tools.get(tool.name())))
+        .map(|tool| summarize_with_warnings(app, tool, server_tools.get(tool.name())))
         .collect();
     let mut invalid_tools = app.wasm_tools().faults();
     invalid_tools.retain(|fault| {
@@ -212,7 +212,7 @@ pub(in crate::routes) fn schema_fault(tool: &RegisteredTool) -> Option<InvalidTo
 
 /// Converts a tool to its representation in the REST API, with warnings about hidden text in the
 /// definition of a server's tool.
-fn with_warnings(
+fn summarize_with_warnings(
     app: &App,
     tool: &RegisteredTool,
     server_tool: Option<&Arc<UpstreamTool>>,

@@ -72,7 +72,7 @@ impl SpoolBuffer {
     }
 
     /// Returns whether any record is not in the database yet.
-    pub(super) fn is_due(&self) -> bool {
+    pub(super) fn has_unwritten_records(&self) -> bool {
         self.has_failed_write || self.is_writing || !self.calls.is_empty()
     }
 
@@ -96,6 +96,7 @@ impl SpoolBuffer {
         if self.is_closed {
             return Err(closed_error());
         }
+        let id = call.id;
         let append_result = if has_run(&call) {
             let append_result = self.append_end(&call, line, change_count);
             self.buffer_record(call, line.len());
@@ -109,7 +110,7 @@ impl SpoolBuffer {
             append_result
         };
         append_result.map_err(|error| {
-            StoreError::unavailable(format!("a call cannot be recorded: {error}"))
+            StoreError::unavailable(format!("call '{id}' cannot be recorded: {error}"))
                 .with_source(error)
         })
     }

@@ -8,8 +8,7 @@ use super::{SpooledCalls, merge_record};
 /// Maximum number of calls that a log line about one damaged file names.
 const MAX_NAMED_CALLS: usize = 50;
 
-/// What reading a file of recorded calls has found, apart from the readable records: unknown
-/// records, damaged lines and an incomplete line.
+/// The unknown records, damaged lines and incomplete last line of a file of recorded calls.
 #[derive(Debug, Default)]
 pub(super) struct SpoolContents {
     /// Whether the file contains records of a newer version of Pillion.

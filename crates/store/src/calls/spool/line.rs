@@ -80,8 +80,11 @@ pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>> {
     };
     let mut bytes = vec![b'\n'];
     serde_json::to_writer(&mut bytes, &line).map_err(|error| {
-        StoreError::unavailable("a call cannot be encoded as JSON for the call log")
-            .with_source(error)
+        let message = format!(
+            "call '{}' cannot be encoded as JSON for the call log",
+            call.id
+        );
+        StoreError::unavailable(message).with_source(error)
     })?;
     let checksum = crc32fast::hash(&bytes[1..]);
     bytes.pop(); // The closing brace, which is added again after the checksum.

@@ -17,7 +17,7 @@ use Pillion\Fallback\SidecarTools;
  */
 final class Definitions
 {
-    /** @var array<string, int> the numbers of the tools that the connection has sent, by name */
+    /** @var array<string, int> the registration numbers of the sent tools, by name */
     private array $sentNumbers = [];
     /** The version of the registry whose definitions the connection has sent; null before the first request. */
     private ?int $sentVersion = null;

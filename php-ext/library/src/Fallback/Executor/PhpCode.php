@@ -32,9 +32,8 @@ final class PhpCode
     {
         return self::limitOutcome($params->name, self::encodeOutcome(function () use ($params): ToolResult {
             $entry = $this->findEntry($params);
-            // The tool's number is compared with the number of the tool that is registered now: the
-            // call may have been approved for the original tool, so a tool that has replaced it
-            // must not run.
+            // A tool that has replaced the called tool has another registration number and must not
+            // run, because the call may have been approved only for the replaced tool.
             if ($entry->number !== $params->tool) {
                 throw self::unknownTool($params->name);
             }

@@ -34,8 +34,8 @@ final class CurlTransport extends Transport
     public function sendAll(array $exchanges): array
     {
         if ($this->isBusy) {
-            // If the multi handle is in use, a separate one is created: a signal handler or another
-            // fiber sends a request while a call waits.
+            // A signal handler or another fiber sends a request while a call waits. The request
+            // needs another multi handle, because the waiting call uses this one.
             return (new self($this->socketPath))->sendAll($exchanges);
         }
         $this->multiHandle ??= curl_multi_init();

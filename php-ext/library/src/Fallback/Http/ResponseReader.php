@@ -75,7 +75,7 @@ final class ResponseReader
     }
 
     /**
-     * Handles the end of the data after the peer has closed the connection.
+     * Completes the response after the peer has closed the connection.
      *
      * @throws \Pillion\Exception\TransportException when the response is incomplete
      */
@@ -197,8 +197,8 @@ final class ResponseReader
     private function readTrailer(): void
     {
         if (str_starts_with($this->buffer, "\r\n")) {
-            // An empty trailer section consists of a single line break, so `$trailerEnd + 4` is
-            // correct for it as well.
+            // An empty trailer section consists of a single line break (2 bytes). With -2, the
+            // offset `$trailerEnd + 4` below points behind this line break.
             $trailerEnd = -2;
         } else {
             $trailerEnd = strpos($this->buffer, "\r\n\r\n");

@@ -40,7 +40,7 @@ final class TransportErrors
 
     /**
      * Returns the error of a request whose tools exceeded the timeout. The error names the tools,
-     * because a slow tool does not mean that the sidecar is unreachable.
+     * so that the reader does not look for a fault in the sidecar.
      *
      * @param list<string> $toolNames
      */

@@ -9,9 +9,13 @@ use Pillion\Fallback\Failure;
 use Pillion\Fallback\NearestKey;
 
 /**
- * The `require_approval` setting of a server entry: one policy for all tools of the server, or lists of tool
- * names as in OpenAI's API. With a `never` list, all other tools need approval; without a `never` list, other tools have
- * no policy. A tool in both lists needs approval.
+ * The `require_approval` setting of a server entry: one policy for all tools of the server, or the
+ * lists of tool names `always` and `never`, as in OpenAI's API.
+ *
+ *  - A tool in `always` needs approval, even if `never` also contains the tool.
+ *  - A tool that only `never` contains needs no approval.
+ *  - A tool in neither list needs approval if the setting has a list `never`. Otherwise, the
+ *    setting contains no policy for the tool.
  *
  * @internal
  */
@@ -82,9 +86,8 @@ final class RequireApproval
     }
 
     /**
-     * Returns the policy for a PHP tool, given by the PHP tool's own name. The registry does not
-     * know which server tools a PHP tool calls, so a PHP tool that the lists do not name needs
-     * approval.
+     * Returns the policy for the PHP tool with this name. The registry does not know which server
+     * tools a PHP tool calls, so a PHP tool that the lists do not name needs approval.
      */
     public function policyForPhpTool(string $toolName): ?string
     {

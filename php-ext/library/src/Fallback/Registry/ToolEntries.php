@@ -43,7 +43,7 @@ final class ToolEntries
         return isset($this->entries[$name]);
     }
 
-    /** Returns the tool with this name or alias; a tool's own name takes precedence. */
+    /** Returns the tool with this name or alias; a name takes precedence over an alias. */
     public function find(string $name): ?ToolEntry
     {
         return $this->entries[$name] ?? $this->entries[$this->aliases[$name] ?? ''] ?? null;

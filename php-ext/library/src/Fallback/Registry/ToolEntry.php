@@ -19,7 +19,7 @@ final class ToolEntry
     private static int $lastNumber = 0;
 
     private function __construct(
-        /** A number that distinguishes the tool from a later tool with the same name. */
+        /** The registration number; a later tool of the same name has another number. */
         public readonly int $number,
         public readonly ToolInterface $tool,
         public readonly ToolDefinition $definition,

@@ -30,8 +30,8 @@ final class DocComment
             if (str_starts_with($line, '@')) {
                 $tags[] = $line;
             } elseif ($tags !== []) {
-                // The text after an empty line is ignored, because an empty line ends the
-                // description in a tag.
+                // A line break marks an empty line, which ends the description in the tag. The
+                // parser of the tag ignores the text after the line break.
                 $tags[] = array_pop($tags) . ($line === '' ? "\n" : ' ') . $line;
             } elseif ($line === '') {
                 $isInSummary = $isInSummary && $summaryLines === [];

@@ -55,9 +55,12 @@ final class Signature
     }
 
     /**
-     * Converts the arguments of a call to parameters: in the order of the parameters, without
-     * unknown arguments, with enum cases in place of their values, and with whole numbers converted
-     * to integers (because `5.0` is an integer in JSON Schema).
+     * Converts the arguments of a call to the parameters of PHP code, in the order of the
+     * parameters.
+     *
+     *  - Unknown arguments are omitted.
+     *  - The value of an enum becomes the enum case.
+     *  - A whole number becomes an integer, because JSON Schema treats `5.0` as an integer.
      *
      * @param array<string, class-string<\BackedEnum>|'int'|null> $binding
      * @param array<array-key, mixed>                             $arguments

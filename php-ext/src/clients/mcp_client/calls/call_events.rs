@@ -1,4 +1,4 @@
-//! Dispatches the start event of a call, and later the end event of the call, exactly once.
+//! Dispatches the start event and the end event of a call.
 
 use std::time::{Duration, Instant};
 
@@ -32,8 +32,8 @@ pub fn with_call_events<T>(
     }
 }
 
-/// Dispatches the start event of a call. If the dispatch fails, the end event is dispatched as
-/// well, because a listener may already have received the start event.
+/// Dispatches the start event of a call. If the dispatch fails, the caller must dispatch the end
+/// event, because a listener may already have received the start event.
 ///
 /// # Errors
 /// An exception from a listener.

@@ -33,7 +33,7 @@ fn a_bad_command_line_is_rejected_before_any_request() {
             &[url, "--oauth", "--client-metadata-url", "http://a.example/"],
             "client_metadata_url",
         ),
-        (&["--oauth", "--", "true"], "a server behind a URL"),
+        (&["--oauth", "--", "true"], "a server that has a URL"),
         (&[url, "--oauth", "--oauth-port", "0"], "--oauth-port"),
     ];
     for (arguments, expected) in cases {

@@ -20,9 +20,9 @@ pub trait NestedCallRunner: Send + Sync + 'static {
 /// Allows a running tool to call other tools as part of its own call: on behalf of the same caller,
 /// within the same deadline, and as children of that call in the call log.
 #[derive(Clone)]
-pub struct FurtherCalls(Arc<dyn NestedCallRunner>);
+pub struct NestedCallHandle(Arc<dyn NestedCallRunner>);
 
-impl FurtherCalls {
+impl NestedCallHandle {
     /// Creates a handle that runs calls with `runner`.
     pub fn new(runner: impl NestedCallRunner) -> Self {
         Self(Arc::new(runner))
@@ -35,15 +35,15 @@ impl FurtherCalls {
 }
 
 /// Two handles are equal if one is a clone of the other.
-impl PartialEq for FurtherCalls {
+impl PartialEq for NestedCallHandle {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Debug for FurtherCalls {
+impl fmt::Debug for NestedCallHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FurtherCalls")
+        f.write_str("NestedCallHandle")
     }
 }
 
