@@ -207,7 +207,7 @@ mod tests {
                 public_server,
                 "[[models]]\nid = 'n'\nprovider = 'openai'\ntools = { function_calling = true, mcp = true, native_mcp = ['dice'] }",
                 "pillion.toml:14: models[1].tools.native_mcp[0]: the model's provider cannot call \
-                 MCP server 'dice' directly: only 'openai-responses' and 'anthropic'",
+                 MCP server 'dice' directly: only providers with the API 'openai-responses' or 'anthropic' can",
             ),
         ];
         let server_cases = bad_servers.map(|(server, message)| (server, NATIVE_TOOLS, message));

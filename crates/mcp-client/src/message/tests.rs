@@ -82,7 +82,7 @@ fn an_id_in_another_form_is_the_same_id() {
     for id in ["{}", "[3]", "true", "3.5", "1e300"] {
         let parsed = IncomingMessage::parse(&format!(r#"{{"id":{id},"result":{{}}}}"#));
         let error = parsed.unwrap_err().to_string();
-        let expected = "expected an id: a whole number or a string";
+        let expected = "expected an ID: a whole number or a string";
         assert!(error.contains(expected), "{error}");
     }
 }
