@@ -3,6 +3,7 @@ mod approvals;
 mod browsers;
 mod chats;
 mod connections;
+mod console;
 mod detached;
 mod limits;
 mod many_values;

@@ -8,8 +8,8 @@ use pillion_gateway::credentials::{
     Account as OAuthAccount, CredentialError, UserCredential, UserCredentials, format_identity,
     server_id_from_label, url_origin,
 };
+use pillion_management::servers::ServerError;
 use pillion_mcp_client::{ServerConfig, TokenKey, TokenStore};
-use pillion_sidecar::servers::ServerError;
 use pillion_store::VaultTokenStore;
 use pillion_wire::route;
 

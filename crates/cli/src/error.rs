@@ -1,4 +1,5 @@
 use std::io;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use pillion_client::ClientError;
@@ -12,9 +13,9 @@ use super::output::OutputError;
 
 use pillion_config::ConfigError;
 use pillion_gateway::credentials::CredentialError;
+use pillion_management::servers::ServerError;
 use pillion_mcp_server::bridge::BridgeConnectError;
 use pillion_sidecar::daemon::DaemonError;
-use pillion_sidecar::servers::ServerError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,11 @@ pub(super) enum CliError {
     NoSidecar(Box<BridgeConnectError>),
     #[error("standard input or output failed: {0}")]
     StandardStreams(#[source] io::Error),
+    #[error("cannot listen on {address} for the console: {error}; choose another --port")]
+    ConsolePort {
+        address: SocketAddr,
+        error: io::Error,
+    },
     #[error("the connection to the sidecar failed: {0}")]
     SidecarStream(#[source] io::Error),
     #[error(transparent)]

@@ -16,6 +16,7 @@ mod calls;
 mod chat;
 mod check;
 mod completions;
+mod console;
 mod duration;
 mod error;
 mod event_stream;
@@ -92,6 +93,7 @@ commands! {
         Tokens(tokens::TokensCommand),
         Vault(vault::VaultCommand),
         McpStdio(mcp_stdio::McpStdioCommand),
+        Console(console::ConsoleCommand),
         Status(SidecarCommand<status::StatusCommand, 65>),
         Top(SidecarCommand<top::TopCommand, 65>),
         Workers(SidecarCommand<workers::WorkersCommand, 65>),

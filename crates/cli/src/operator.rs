@@ -15,7 +15,7 @@ use pillion_config::Config;
 use pillion_core::store::Store;
 use pillion_gateway::credentials::{UserCredentials, open_vault};
 use pillion_gateway::state::store_id;
-use pillion_sidecar::servers::{Catalog, ChangeAuthor, ServerError, file_accounts};
+use pillion_management::servers::{Catalog, ChangeAuthor, ServerError, file_accounts};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use pillion_wire::route;
 use tokio::runtime::Runtime;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use pillion_config::Config;
 use pillion_gateway::credentials::{CredentialError, next_key_file};
-use pillion_sidecar::servers::ServerError;
+use pillion_management::servers::ServerError;
 use pillion_store::{MasterKey, Vault, VaultError};
 use pillion_wire::route;
 use secrecy::ExposeSecret;

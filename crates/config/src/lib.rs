@@ -24,6 +24,7 @@ mod builtins;
 mod cache;
 mod call_log;
 mod chat;
+mod console;
 mod declared_tools;
 mod entry;
 mod environment;
@@ -77,6 +78,7 @@ pub use builtins::{BuiltinTools, ServiceKey};
 pub use cache::CacheSection;
 pub use call_log::CallLogSection;
 pub use chat::ChatSection;
+pub use console::ConsoleSection;
 pub use declared_tools::DeclaredTools;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
@@ -117,6 +119,8 @@ pub struct Config {
     pub socket: SocketSection,
     /// The TCP listener.
     pub tcp: TcpSection,
+    /// The web console.
+    pub console: ConsoleSection,
     /// Limits of the HTTP server.
     pub http: HttpSection,
     /// Limits of tool execution: timeouts, concurrency, queue and rate limits.

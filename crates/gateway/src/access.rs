@@ -3,6 +3,7 @@
 
 mod admission;
 mod allowed_tools;
+mod browser_sessions;
 mod gate;
 mod grant;
 mod rules;
@@ -14,8 +15,11 @@ use std::sync::Arc;
 
 pub use admission::{Admission, ConnectionPermits};
 pub use allowed_tools::{AllowedTools, BadToolPattern};
+pub use browser_sessions::{
+    BrowserSession, BrowserSessions, SIGN_IN_CODE_TTL, SessionLifetime, SessionOwner,
+};
 pub use gate::{AccessGate, AccessRejection};
-pub use grant::{AccessGrant, GrantHolder, Scope, Users};
+pub use grant::{AccessGrant, GrantHolder, OtherUser, Scope, Users};
 pub use rules::{Peer, PeerRules, RuleError};
 pub use stored_tokens::{NewToken, StoredTokens};
 pub use token_list::{CheckFuture, TokenCheck, TokenCheckError, TokenList, TokenListError};

@@ -54,6 +54,18 @@ impl Problem {
         }
     }
 
+    /// Returns the HTTP status of the response.
+    #[must_use]
+    pub fn http_status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Returns the error message.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.detail
+    }
+
     /// Sets the error's code in OpenAI-compatible APIs.
     #[must_use]
     pub fn with_openai_code(mut self, code: &'static str) -> Self {
@@ -72,7 +84,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = self.http_status();
         let code = self.openai_code.unwrap_or(&self.failure.error_code);
         let reason = ProblemSummary {
             code: code.to_owned(),

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{Peer, PeerRules};
+use crate::access::{BrowserSessions, Peer, PeerRules};
 use crate::accounts::PrincipalAccounts;
 use crate::approvals::PendingDecisions;
 use crate::connections::Connections;
@@ -33,6 +33,8 @@ pub struct Process {
     pub request_values: Arc<PrincipalAccounts>,
     /// The tasks that serve MCP clients and PHP executors on connections upgraded from HTTP.
     pub client_tasks: TaskTracker,
+    /// The sessions of the browsers that use the console.
+    pub browser_sessions: BrowserSessions,
     /// Publishes events to the clients of the event stream.
     pub events: Arc<EventBus>,
     /// Publishes successful connections with MCP servers.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use pillion_core::registry::ToolRegistry;
 
-use crate::servers::Servers;
-use pillion_config::{Config, HttpSection};
+use pillion_config::{Config, ConsoleSection, HttpSection};
 use pillion_gateway::access::Access;
 use pillion_gateway::credentials::UserCredentials;
 use pillion_gateway::state::State;
 use pillion_gateway::{Gateway, GatewayParts, ReloadScope};
+use pillion_management::servers::Servers;
 use pillion_mcp_server::{McpServer, McpServerState};
 
 /// The state that all request handlers share: the [`Gateway`], to which `App` dereferences, and the
@@ -27,6 +27,7 @@ pub struct App {
 struct AppParts {
     mcp: McpServer,
     http: HttpSection,
+    console: ConsoleSection,
     access: Access,
     servers: Option<Arc<Servers>>,
 }
@@ -68,6 +69,7 @@ impl App {
         Self::new(AppParts {
             mcp: McpServer::new(gateway, mcp_state),
             http: config.http.clone(),
+            console: config.console.clone(),
             access,
             servers,
         })
@@ -93,6 +95,7 @@ impl App {
         Self::new(AppParts {
             mcp: McpServer::new(gateway, mcp_state),
             http: config.http.clone(),
+            console: config.console.clone(),
             access: access.unwrap_or_else(|| self.access().clone()),
             servers: self.parts.servers.clone(),
         })
@@ -116,6 +119,12 @@ impl App {
     #[must_use]
     pub fn http(&self) -> &HttpSection {
         &self.parts.http
+    }
+
+    /// Returns the settings of the console.
+    #[must_use]
+    pub fn console(&self) -> &ConsoleSection {
+        &self.parts.console
     }
 
     /// Returns the access rules.

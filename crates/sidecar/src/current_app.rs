@@ -11,7 +11,7 @@ use pillion_gateway::access::Access;
 use pillion_gateway::events::ToolListener;
 
 use crate::app::App;
-use crate::servers::RunningApp;
+use pillion_management::servers::RunningApp;
 
 /// Holds the current [`App`]. Cheap to clone; all clones share one state.
 ///

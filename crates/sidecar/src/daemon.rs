@@ -16,13 +16,13 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::logging::LogControl;
 use crate::reload::{FileStamps, LoadedConfig, Reloader, Source};
 use crate::server::{self, ServingThreads, Stop};
-use crate::servers::Servers;
 use crate::service_manager;
 use crate::socket::SocketError;
 pub use assembly::Assembly;
 use pillion_config::ConfigError;
 use pillion_gateway::access::AccessError;
 use pillion_gateway::state::State;
+use pillion_management::servers::Servers;
 pub use signals::StopSignals;
 use sockets::Sockets;
 

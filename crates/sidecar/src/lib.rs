@@ -31,6 +31,5 @@ mod outbox;
 pub mod reload;
 pub mod routes;
 pub mod server;
-pub mod servers;
 mod service_manager;
 pub mod socket;

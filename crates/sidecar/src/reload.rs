@@ -17,10 +17,10 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::current_app::CurrentApp;
 use crate::logging::LogControl;
-use crate::servers::{ServerError, Servers};
 use crate::service_manager;
 use pillion_config::{Config, ConfigError, ConfigFile, ConfigWarning};
 use pillion_gateway::access::{Access, AccessError};
+use pillion_management::servers::{ServerError, Servers};
 pub use stamp::FileStamps;
 
 /// Interval at which the configuration files are checked for changes.

@@ -4,8 +4,8 @@ mod approvals;
 mod chat;
 mod compatible;
 mod completions;
+mod console;
 mod cors;
-mod error;
 mod etag;
 mod event_stream;
 mod events;
@@ -19,7 +19,6 @@ mod models;
 mod openapi;
 mod operations;
 mod packs;
-mod page;
 mod parameters;
 mod pins;
 mod providers;
@@ -27,7 +26,6 @@ mod request_memory;
 mod results;
 mod schema_check;
 mod servers;
-mod store;
 mod table;
 mod tool_calls;
 mod tool_keys;
@@ -57,8 +55,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use pillion_gateway::access::{
-    AccessGate, AccessGrant, AccessRejection, Admission, AllowedTools, GrantHolder, Peer, Scope,
-    TokenValidity, Users,
+    AccessGate, AccessGrant, AccessRejection, Admission, Peer, Scope, TokenValidity,
 };
 use pillion_gateway::telemetry::Span;
 use pillion_gateway::waiting_bytes::ConnectionBytes;
@@ -129,12 +126,13 @@ fn served_paths() -> Vec<(String, MethodRouter<App>)> {
 /// Adds the middleware around every route: request log and metrics, CORS headers, error formats of
 /// the compatible APIs, panic handling, and authentication of TCP requests.
 fn add_middleware(router: Router, app: App) -> Router {
-    router
+    let api = router
         .layer(from_fn_with_state(app.clone(), authenticate))
         .layer(CatchPanicLayer::custom(fallback::respond_to_panic))
         .layer(from_fn(compatible::rewrite_errors))
-        .layer(from_fn_with_state(app.clone(), cors::admit_pages))
-        .layer(from_fn_with_state(app, log_request))
+        .layer(from_fn_with_state(app.clone(), cors::admit_pages));
+    // The console authenticates browsers itself, by their sessions.
+    console::add_pages(api, &app).layer(from_fn_with_state(app, log_request))
 }
 
 /// The ID of a request, stored as a request extension. If the request runs one tool, the call has
@@ -332,17 +330,13 @@ fn required_scope(request: &Parts) -> Scope {
 
 /// Returns the grant of a process on the Unix socket, which may do everything.
 fn local_grant(peer: Option<&Peer>) -> AccessGrant {
-    AccessGrant {
-        name: match peer {
-            Some(Peer::Process { uid, .. }) => format!("uid:{uid}"),
-            // A request without a peer comes from code that calls the router directly, such as a
-            // test.
-            _ => "in-process".to_owned(),
+    match peer {
+        Some(Peer::Process { uid, .. }) => AccessGrant::for_local_user(*uid),
+        // A request without a peer comes from code that calls the router directly, such as a test.
+        _ => AccessGrant {
+            name: "in-process".to_owned(),
+            ..AccessGrant::for_local_user(0)
         },
-        holder: GrantHolder::LocalUser,
-        scope: Scope::Admin,
-        users: Users::AnyUser,
-        tools: AllowedTools::default(),
     }
 }
 

@@ -44,6 +44,12 @@ impl PinStore for SqlStore {
         rows.iter().map(read_pin).collect()
     }
 
+    async fn count_pending_pins(&self) -> Result<u64> {
+        let sql = "SELECT COUNT(*) AS pins FROM tool_pins WHERE pending_hash IS NOT NULL";
+        let row = self.database.read_one(sql, vec![]).await?;
+        row.map_or(Ok(0), |row| row.count("pins"))
+    }
+
     async fn find_pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>> {
         let sql = "SELECT * FROM tool_pins WHERE server = $1 AND user_name = $2 AND tool = $3";
         let row = self

@@ -27,6 +27,7 @@ mod approvals;
 mod batch;
 mod caller;
 mod chat;
+mod console;
 mod execution;
 mod failure;
 mod health;
@@ -54,6 +55,7 @@ pub use chat::{
     ChatUsage, ModelEntry, ModelList, ModelResponse, ModelTool, ProviderEntry, ProviderKeyInput,
     ProviderList, ToolKeyEntry, ToolKeyList,
 };
+pub use console::{ConsoleLink, ConsoleLinkRequest};
 pub use execution::{ExecuteResponse, Execution, ToolOutcome};
 pub use failure::Failure;
 pub use health::Health;

@@ -13,11 +13,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
     ApprovalList, ApprovalResponse, BatchResponse, ChatList, ChatRemoved, ChatResponse,
-    ChatTranscript, ExecuteResponse, Health, ModelList, ModelResponse, PackList, PinList,
-    PinResponse, ProviderList, Readiness, ResourceList, ResourceResponse, SchemaList, ServerList,
-    ServerRemoved, ServerResponse, ServerTrial, Status, StoredItemList, StoredItemRemoved,
-    StreamList, ToolCallList, ToolCallResponse, ToolCallStatistics, ToolKeyList, ToolList,
-    ToolResponse, UserCredentialList, UserCredentialResponse, WorkerList,
+    ChatTranscript, ConsoleLink, ExecuteResponse, Health, ModelList, ModelResponse, PackList,
+    PinList, PinResponse, ProviderList, Readiness, ResourceList, ResourceResponse, SchemaList,
+    ServerList, ServerRemoved, ServerResponse, ServerTrial, Status, StoredItemList,
+    StoredItemRemoved, StreamList, ToolCallList, ToolCallResponse, ToolCallStatistics, ToolKeyList,
+    ToolList, ToolResponse, UserCredentialList, UserCredentialResponse, WorkerList,
 };
 
 /// The characters that are percent-encoded in a path segment; more than RFC 3986 requires.
@@ -187,6 +187,8 @@ routes! {
     /// Encrypts each stored secret with the new key, which is in the file that has the name of the
     /// vault's key file plus `.new`.
     ROTATE_VAULT: POST "/api/v1/vault/rotate" => (),
+
+    CREATE_CONSOLE_LINK: POST "/api/v1/console/links" => ConsoleLink,
 
     HEALTH: GET "/healthz" => Health,
     READY: GET "/readyz" => Readiness,

@@ -171,7 +171,7 @@ fn l3_a_token_leaves_connections_for_other_tokens() {
     }
 }
 
-fn tokens(daemon: &Daemon, arguments: &[&str]) -> String {
+pub(super) fn tokens(daemon: &Daemon, arguments: &[&str]) -> String {
     success(&crate::cli::tokens::run(daemon, arguments))
         .trim()
         .to_owned()

@@ -1,7 +1,7 @@
 use clap::Args;
 use pillion_client::Response;
 use pillion_gateway::pins::visible_line;
-use pillion_sidecar::servers::{ServerError, UpdateMode};
+use pillion_management::servers::{ServerError, UpdateMode};
 use pillion_wire::{ServerEntry, ServerResponse, route};
 use serde_json::{Map, Value, json};
 

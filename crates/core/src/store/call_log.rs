@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 
 use super::{
-    CallFilter, CallId, PageRequest, ProcessRun, PruneOutcome, RateLimitRecord, RecordPage,
-    Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
+    CallCounts, CallFilter, CallId, PageRequest, ProcessRun, PruneOutcome, RateLimitRecord,
+    RecordPage, Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
 /// Stores all tool calls.
@@ -74,6 +74,17 @@ pub trait CallLog: Send + Sync {
     /// The store cannot be read.
     async fn call_statistics(&self, filter: &CallFilter)
     -> Result<Vec<ToolStatistics>, StoreError>;
+
+    /// Counts the calls of each interval between two successive `boundaries`, which are in ascending
+    /// order. The filter's `status`, `from` and `until` must be `None`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn count_calls(
+        &self,
+        filter: &CallFilter,
+        boundaries: &[Timestamp],
+    ) -> Result<Vec<CallCounts>, StoreError>;
 
     /// Returns the IDs of the processes of this owner that have unfinished calls.
     ///

@@ -58,6 +58,15 @@ impl ToolStatistics {
     }
 }
 
+/// Numbers of calls in one interval of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallCounts {
+    /// Number of all calls, whatever their status.
+    pub calls: u64,
+    /// Number of calls that failed.
+    pub failed: u64,
+}
+
 /// Retention limits of the call log. Calls that have not ended are always kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Retention {

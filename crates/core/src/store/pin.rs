@@ -65,6 +65,13 @@ pub trait PinStore: Send + Sync {
     /// The store cannot be read.
     async fn server_pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
 
+    /// Returns the number of tools whose changed definitions are not accepted yet, over all servers
+    /// and users.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn count_pending_pins(&self) -> Result<u64, StoreError>;
+
     /// Returns the pin of one tool.
     ///
     /// # Errors

@@ -62,8 +62,7 @@ impl AccessGate {
         required_scope: Scope,
     ) -> Result<Option<AccessGrant>, AccessRejection> {
         let headers = &request.headers;
-        let host = self.check_host(request)?;
-        self.check_origin(headers, host)?;
+        self.check_source(request)?;
         let path = request.uri.path();
         let token = match bearer_token(headers)? {
             None if path.starts_with("/v1/") => api_key(headers)?,
@@ -88,11 +87,20 @@ impl AccessGate {
         }
     }
 
+    /// Checks that a request is for a host of the listener and comes from an allowed origin.
+    ///
+    /// # Errors
+    /// The host or the origin of the request is not allowed.
+    pub fn check_source(&self, request: &Parts) -> Result<(), AccessRejection> {
+        let host = self.check_host(request)?;
+        self.check_origin(&request.headers, host)
+    }
+
     /// Returns the permission that `token` grants, or `None` if the token is unknown or revoked.
     ///
     /// # Errors
     /// The tokens cannot be read.
-    pub(super) async fn check(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
+    pub async fn check(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
         self.tokens.check(token).await
     }
 

@@ -143,7 +143,24 @@ pub enum GrantHolder {
     StoredToken,
 }
 
+/// The request names a user on whose behalf the grant does not permit to act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("The access token is for a different user")]
+pub struct OtherUser;
+
 impl AccessGrant {
+    /// Returns the permission of a user of this host on the Unix socket: everything.
+    #[must_use]
+    pub fn for_local_user(uid: u32) -> Self {
+        Self {
+            name: format!("uid:{uid}"),
+            holder: GrantHolder::LocalUser,
+            scope: Scope::Admin,
+            users: Users::AnyUser,
+            tools: AllowedTools::default(),
+        }
+    }
+
     /// Returns a unique name of the caller, for limits, offloaded results and recorded decisions.
     /// The name begins with the kind of the holder, so that a user and a token with the same name
     /// are different callers.
@@ -166,6 +183,28 @@ impl AccessGrant {
             Users::AnyUser => true,
             Users::NoUser => self.allows(Scope::Admin),
         }
+    }
+
+    /// Returns the user on whose behalf a request runs that names `requested_user`, and whether the
+    /// user is verified.
+    ///
+    /// # Errors
+    /// The grant is for a different user.
+    pub fn resolve_user(
+        &self,
+        requested_user: Option<String>,
+    ) -> Result<(Option<String>, bool), OtherUser> {
+        let user = match (&self.users, requested_user) {
+            (Users::SingleUser(only_user), Some(requested_user))
+                if *only_user != requested_user =>
+            {
+                return Err(OtherUser);
+            }
+            (Users::SingleUser(only_user), _) => Some(only_user.clone()),
+            (_, requested_user) => requested_user,
+        };
+        let is_verified = user.as_deref().is_some_and(|user| self.may_act_for(user));
+        Ok((user, is_verified))
     }
 
     /// Returns the only user whose records the caller may see; `None` if the token is not for a

@@ -4,11 +4,11 @@ use super::DaemonError;
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::limits::PredecessorCalls;
-use crate::servers::Servers;
 use pillion_config::Config;
 use pillion_gateway::access::Access;
 use pillion_gateway::state::State;
 use pillion_gateway::tools;
+use pillion_management::servers::Servers;
 
 /// The parts of the daemon that handle requests.
 pub struct Assembly {

@@ -9,12 +9,12 @@ use pillion_chat::TurnOptions;
 use pillion_wire::{ChatList, ChatRemoved, ChatRequest, ChatResponse, ChatTranscript, route};
 use serde_json::{Value, json};
 
-use super::error::{RequestError, Result, RouteError, Status};
 use super::extract::{Caller, ObjectBody};
 use super::parameters::PathParameter;
 use crate::app::App;
 use crate::chat::{self, Chat, ChatCaller, ChatInput, ChatRejection, NewChat};
 use pillion_gateway::problem::Problem;
+use pillion_management::error::{RequestError, Result, RouteError, Status};
 
 impl RouteError for ChatRejection {
     fn status(&self) -> Status {

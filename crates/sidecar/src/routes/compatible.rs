@@ -22,7 +22,6 @@ use pillion_deadline::timeout;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::error::Result;
 use super::event_stream::{self, EventSender};
 use super::extract::Caller;
 use crate::app::App;
@@ -34,6 +33,7 @@ pub(super) use error_format::{ErrorFormat, rewrite_errors};
 pub(super) use error_responses::ErrorResponses;
 pub(super) use failed::SHOULD_RETRY_HEADER;
 pub(super) use forwarded::{check_unforwarded, forwarded_parameters};
+use pillion_management::error::Result;
 
 /// The header with the ID of a chat that failed or waits for an approval. Repeating the request
 /// with this header continues the chat.
@@ -94,7 +94,7 @@ pub(super) trait Writer: Send + 'static {
 /// Responds to a request.
 ///
 /// # Errors
-/// [`RequestError`](super::error::RequestError): the request is rejected before a model is called.
+/// [`RequestError`](pillion_management::error::RequestError): the request is rejected before a model is called.
 pub(super) async fn serve<S: ResponseFormat>(
     app: &App,
     headers: &HeaderMap,

@@ -13,12 +13,12 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::compatible::{self, ErrorFormat, ResponseFormat};
-use super::error::Result;
 use super::extract::{Caller, ObjectBody};
 use super::parameters::PathParameter;
 use crate::app::App;
 use crate::chat::{self, ChatOutcome, ChatRejection};
 use pillion_gateway::models::Model;
+use pillion_management::error::Result;
 use pillion_wire::route;
 use request::Completion;
 use stream::CompletionChunks;

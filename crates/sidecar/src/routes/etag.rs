@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::digest::sha256_hex;
 use serde::Serialize;
 
-use super::error::{InternalError, Result};
 use crate::app::App;
+use pillion_management::error::{InternalError, Result};
 
 /// The entity tags of the request's `If-None-Match` header.
 pub(super) struct EntityTags(Vec<HeaderValue>);

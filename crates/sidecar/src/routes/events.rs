@@ -12,7 +12,6 @@ use pillion_core::pack::{StreamListener, StreamMessage};
 use pillion_wire::{StreamEntry, StreamList, route};
 use serde::Deserialize;
 
-use super::error::{NOT_FOUND, RequestError, Result, route_error};
 use super::etag::EntityTags;
 use super::event_stream::{self, last_event_id};
 use super::parameters::{Parameters, PathParameter};
@@ -21,6 +20,7 @@ use pillion_gateway::access::{AccessGrant, TokenValidity};
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::events::{Event, EventKinds, Listener};
 use pillion_gateway::visibility::Visibility;
+use pillion_management::error::{NOT_FOUND, RequestError, Result, route_error};
 
 /// The filter of the event stream.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -25,7 +25,6 @@ use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::{INVALID_INPUT, Result, RouteError, Status};
 use super::extract::{Body, BodyError};
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
@@ -33,6 +32,7 @@ use crate::current_app::CurrentApp;
 use execution::Execution;
 use pillion_gateway::access::Peer;
 use pillion_gateway::workers;
+use pillion_management::error::Result;
 
 /// The protocol of an executor's connection after the upgrade.
 const PROTOCOL: &str = "pillion-executor";
@@ -47,12 +47,6 @@ pub(super) struct ExecutorRequest {
     /// callables.
     #[schema(value_type = Object)]
     options: Value,
-}
-
-impl RouteError for OptionError {
-    fn status(&self) -> Status {
-        INVALID_INPUT
-    }
 }
 
 /// The executor of one connection.

@@ -19,14 +19,17 @@ use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::error::{DENIED, INVALID_INPUT, RequestError, Result, TIMEOUT, TOO_LARGE, route_error};
-use super::parameters::{Parameters, parse_parameter};
+use super::parameters::Parameters;
 use super::request_memory::RequestMemory;
 use crate::app::App;
 use pillion_config::ElicitFrom;
-use pillion_gateway::access::{AccessGrant, GrantHolder, Scope, Users};
+use pillion_gateway::access::{AccessGrant, GrantHolder, OtherUser, Scope};
 use pillion_gateway::visibility::Visibility;
 use pillion_gateway::waiting_bytes::ConnectionBytes;
+use pillion_management::error::{
+    DENIED, INVALID_INPUT, RequestError, Result, TIMEOUT, TOO_LARGE, route_error,
+};
+use pillion_management::parameter::parse_parameter;
 
 /// Maximum length of a user, a channel or an approval ID, in bytes. The length is limited, because
 /// the rate limiter stores users and channels.
@@ -148,18 +151,12 @@ fn user_for_grant(
     grant: Option<&AccessGrant>,
     requested_user: Option<String>,
 ) -> Result<(Option<String>, bool), CallerError> {
-    let Some(grant) = grant else {
-        return Ok((requested_user, false));
-    };
-    let user = match (&grant.users, requested_user) {
-        (Users::SingleUser(token_user), Some(requested_user)) if *token_user != requested_user => {
-            return Err(CallerError::OtherUser);
-        }
-        (Users::SingleUser(token_user), _) => Some(token_user.clone()),
-        (_, requested_user) => requested_user,
-    };
-    let is_verified = user.as_deref().is_some_and(|user| grant.may_act_for(user));
-    Ok((user, is_verified))
+    match grant {
+        Some(grant) => grant
+            .resolve_user(requested_user)
+            .map_err(|OtherUser| CallerError::OtherUser),
+        None => Ok((requested_user, false)),
+    }
 }
 
 /// Returns the principal if this client may approve or deny its own calls.

@@ -5,11 +5,11 @@ use std::any::Any;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 
-use super::error::{
-    InternalError, METHOD_NOT_ALLOWED, NOT_FOUND, RequestError, Result, route_error,
-};
 use super::extract::Body;
 use pillion_gateway::client_text::truncate_input;
+use pillion_management::error::{
+    InternalError, METHOD_NOT_ALLOWED, NOT_FOUND, RequestError, Result, route_error,
+};
 
 route_error! {
     /// The reason why no route handles a request.

@@ -11,9 +11,9 @@ use pillion_wire::route;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::error::{INVALID_INPUT, Result, route_error};
 use super::extract::{AnyJson, Caller, ObjectBody};
 use super::parameters::Parameters;
+use pillion_management::error::{INVALID_INPUT, Result, route_error};
 
 route_error! {
     /// The reason why a conversion is rejected.

@@ -10,7 +10,6 @@ use axum::response::Response;
 use serde::Deserialize;
 use tokio::io::BufReader;
 
-use super::error::{INVALID_INPUT, Result, route_error};
 use super::extract::{Body, Caller};
 use super::parameters::Parameters;
 use super::upgrade::{Upgrade, UpgradeError};
@@ -18,6 +17,7 @@ use crate::app::App;
 use crate::current_app::CurrentApp;
 use pillion_core::tool::CallContext;
 use pillion_gateway::access::{Peer, TokenValidity};
+use pillion_management::error::{INVALID_INPUT, Result, route_error};
 use pillion_mcp_server::http::Exchange;
 use pillion_mcp_server::stdio;
 

@@ -12,10 +12,10 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::compatible::{self, ErrorFormat, ResponseFormat};
-use super::error::Result;
 use super::extract::{Caller, ObjectBody};
 use crate::app::App;
 use crate::chat::{self, ChatOutcome};
+use pillion_management::error::Result;
 use pillion_wire::route;
 use request::MessagesRequest;
 use stream::MessageEvents;

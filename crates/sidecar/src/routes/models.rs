@@ -8,13 +8,13 @@ use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
 use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool, route};
 
-use super::error::Result;
 use super::etag::EntityTags;
 use super::extract::Caller;
 use super::parameters::PathParameter;
 use crate::app::App;
 use crate::chat::ChatRejection;
 use pillion_gateway::models::{Model, NativeTools};
+use pillion_management::error::Result;
 
 /// List the language models.
 #[utoipa::path(

@@ -10,9 +10,9 @@ use utoipa::openapi::{
     Content, Object, OpenApi as OpenApiDocument, Ref, RefOr, ResponseBuilder, Schema,
 };
 
-use super::error::{InternalError, RequestError};
 use super::table::{documented_routes, operations};
 use pillion_gateway::problem::Problem;
+use pillion_management::error::{InternalError, RequestError};
 
 /// The OpenAPI document of the API.
 #[derive(OpenApi)]

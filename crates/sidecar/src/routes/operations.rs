@@ -12,12 +12,12 @@ use pillion_wire::{
     ToolStatus, UnavailableServer, route,
 };
 
-use super::error::{InternalError, RequestError};
 use super::tools::schema_fault;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::metrics::{self, Scrape};
 use pillion_gateway::timestamp::format_timestamp;
+use pillion_management::error::{InternalError, RequestError};
 
 /// Check whether the sidecar is up.
 ///

@@ -11,13 +11,13 @@ use pillion_wire::{
     PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved, route,
 };
 
-use super::error::{InternalError, NOT_FOUND, Result, route_error};
-use super::page::PageQuery;
 use super::parameters::Parameters;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::visibility::Visibility;
+use pillion_management::error::{InternalError, NOT_FOUND, Result, route_error};
+use pillion_management::page::PageQuery;
 
 route_error! {
     /// The reason why the stored entries of a pack are not listed or removed.

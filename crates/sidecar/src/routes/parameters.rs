@@ -1,14 +1,13 @@
 use std::convert::Infallible;
 use std::error::Error as _;
-use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::error::{INVALID_INPUT, RequestError, Result, route_error};
 use crate::app::App;
+use pillion_management::error::{INVALID_INPUT, RequestError, Result, route_error};
 
 route_error! {
     /// The query of a URI cannot be parsed.
@@ -59,17 +58,4 @@ impl FromRequestParts<App> for PathParameter {
             |Path(parameter)| parameter,
         )))
     }
-}
-
-/// Returns the value of a parameter, if present.
-///
-/// # Errors
-/// The text cannot be parsed; `expected` describes the expected value.
-pub(super) fn parse_parameter<T: FromStr>(
-    name: &'static str,
-    text: Option<&str>,
-    expected: &str,
-) -> Result<Option<T>> {
-    let value = text.map(str::parse).transpose();
-    value.map_err(|_| RequestError::invalid_parameter(name, expected))
 }

@@ -6,7 +6,6 @@ use pillion_core::store::SecretKind;
 use pillion_core::variable;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList, route};
 
-use super::error::{CONFLICT, NOT_FOUND, Result, route_error};
 use super::extract::ObjectBody;
 use super::parameters::PathParameter;
 use super::vault_keys::{self, list_keys, store_key};
@@ -15,6 +14,7 @@ use pillion_config::ProviderSection;
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::models::read_key;
+use pillion_management::error::{CONFLICT, NOT_FOUND, Result, route_error};
 
 route_error! {
     /// The reason why the API key of a provider cannot be changed.

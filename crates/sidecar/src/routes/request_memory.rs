@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use pillion_core::compute;
 use pillion_core::json_values::{MAX_VALUES, count_with_strings, count_with_texts};
 
-use super::error::{RATE_LIMITED, route_error};
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::accounts::{AccountReservation, PrincipalAccounts, Usage, values_memory};
+use pillion_management::error::{RATE_LIMITED, route_error};
 
 /// Maximum size of a body for which no memory is reserved, in bytes. Ordinary requests are smaller,
 /// so they take no lock and are never rejected.

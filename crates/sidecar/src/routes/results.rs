@@ -14,12 +14,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_wire::route;
 
-use super::error::{NOT_FOUND, Result, UNAVAILABLE, route_error};
 use super::extract::Caller;
 use super::parameters::PathParameter;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, Scope};
 use pillion_gateway::client_text::truncate_input;
+use pillion_management::error::{NOT_FOUND, Result, UNAVAILABLE, route_error};
 
 route_error! {
     /// The reason why a stored result cannot be returned.

@@ -5,8 +5,8 @@ use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::error::{INVALID_INPUT, Result, route_error};
 use super::extract::{Caller, ObjectBody};
+use pillion_management::error::{INVALID_INPUT, Result, route_error};
 
 /// The tools whose schemas are checked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]

@@ -15,18 +15,12 @@ use axum::extract::{FromRequest, Request};
 use pillion_wire::ServerResponse;
 use serde_json::{Map, Value};
 
-use super::error::{RequestError, Result, RouteError, Status};
 use super::extract::AnyJson;
 use super::parameters::PathParameter;
 use crate::app::App;
-use crate::servers::{ServerError, Servers};
 use pillion_gateway::{Gateway, upstream};
-
-impl RouteError for ServerError {
-    fn status(&self) -> Status {
-        self.status_and_code().into()
-    }
-}
+use pillion_management::error::{RequestError, Result};
+use pillion_management::servers::{ServerError, Servers, run_to_completion};
 
 /// A JSON object body with the settings of a server.
 pub(super) struct ServerSettingsBody(Map<String, Value>);
@@ -70,14 +64,6 @@ fn server_in_use(
             .filter(|_| entry.enabled)
             .unwrap_or_else(|| "the server is disabled".to_owned()),
     })
-}
-
-/// Runs a change of the servers to completion even if the client disconnects.
-async fn run_to_completion<T: Send + 'static>(
-    change: impl Future<Output = Result<T, ServerError>> + Send + 'static,
-) -> Result<T, ServerError> {
-    let outcome = tokio::spawn(change).await;
-    outcome.unwrap_or(Err(ServerError::Panicked))
 }
 
 /// Returns the gateway with the current servers, which may be newer than the request's gateway.

@@ -5,8 +5,9 @@ use utoipa_axum::router::UtoipaMethodRouter;
 use utoipa_axum::routes;
 
 use super::{
-    approvals, chat, completions, events, executors, formats, messages, models, operations, packs,
-    pins, providers, results, schema_check, servers, tool_calls, tool_keys, tools, workers,
+    approvals, chat, completions, console, events, executors, formats, messages, models,
+    operations, packs, pins, providers, results, schema_check, servers, tool_calls, tool_keys,
+    tools, workers,
 };
 use crate::app::App;
 
@@ -110,6 +111,7 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
             routes!(operations::ready),
             routes!(operations::metrics),
             routes!(operations::status),
+            routes!(console::create_link),
         ]),
     ];
     groups.into_iter().flatten()

@@ -5,7 +5,6 @@ use axum::extract::State;
 use pillion_core::store::SecretKind;
 use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList, route};
 
-use super::error::{CONFLICT, NOT_FOUND, Result, route_error};
 use super::extract::ObjectBody;
 use super::parameters::PathParameter;
 use super::vault_keys::{list_keys, remove_key, store_key, vault};
@@ -14,6 +13,7 @@ use pillion_config::ServiceKey;
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::tool_keys::{is_key_of, vault_id};
+use pillion_management::error::{CONFLICT, NOT_FOUND, Result, route_error};
 
 /// The tools whose services need an API key, and the names of those services.
 const KEYED_SERVICES: [(&str, &str); 2] = [

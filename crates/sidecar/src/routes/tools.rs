@@ -12,11 +12,11 @@ use serde::Deserialize;
 
 pub(super) use list::schema_fault;
 
-use super::error::{INVALID_INPUT, NOT_FOUND, RouteError, Status, UNAVAILABLE};
 use super::extract::Caller;
 use crate::app::App;
 use pillion_gateway::VisibleTools;
 use pillion_gateway::problem::Problem;
+use pillion_management::error::{INVALID_INPUT, NOT_FOUND, RouteError, Status, UNAVAILABLE};
 
 /// The reason why the tool in the path cannot be shown or called.
 #[derive(Debug, thiserror::Error)]

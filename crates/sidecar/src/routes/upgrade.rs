@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 
-use super::error::{DENIED, UNAVAILABLE, UPGRADE_REQUIRED, route_error};
 use crate::app::App;
+use pillion_management::error::{DENIED, UNAVAILABLE, UPGRADE_REQUIRED, route_error};
 
 route_error! {
     /// The reason why a connection is not upgraded.

@@ -7,18 +7,12 @@ use pillion_store::Vault;
 use pillion_wire::ProviderKeyInput;
 use secrecy::SecretString;
 
-use super::error::{RequestError, Result, RouteError, Status};
 use crate::app::App;
 use pillion_gateway::credentials::CredentialError;
+use pillion_management::error::{RequestError, Result};
 
 /// Maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 4096;
-
-impl RouteError for CredentialError {
-    fn status(&self) -> Status {
-        self.status_and_code().into()
-    }
-}
 
 /// Returns the IDs of the stored API keys of one kind, such as the keys of providers; empty if the
 /// sidecar has no vault.

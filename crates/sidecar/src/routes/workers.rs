@@ -5,15 +5,13 @@ use axum::response::Response;
 use pillion_core::compute;
 use pillion_wire::{WorkerEntry, WorkerList, route};
 
-use super::error::{
-    CONFLICT, DENIED, INVALID_INPUT, Result, RouteError, Status, UNAVAILABLE, route_error,
-};
 use super::etag::EntityTags;
 use super::extract::Body;
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use pillion_gateway::access::Peer;
 use pillion_gateway::workers::{self, Registration, WorkerRejection};
+use pillion_management::error::{INVALID_INPUT, Result, route_error};
 
 /// The protocol of a worker's connection after the upgrade.
 const PROTOCOL: &str = "pillion-worker";
@@ -26,17 +24,6 @@ route_error! {
     #[derive(Debug, thiserror::Error)]
     #[error("The request body is not a valid registration of a worker: {0}")]
     struct InvalidRegistration(#[source] serde_json::Error) => INVALID_INPUT
-}
-
-impl RouteError for WorkerRejection {
-    fn status(&self) -> Status {
-        match self {
-            Self::Registration(_) => INVALID_INPUT,
-            Self::NameTaken(_) => CONFLICT,
-            Self::TooMany { .. } => UNAVAILABLE,
-            Self::Disabled => DENIED,
-        }
-    }
 }
 
 /// Register a worker and its tools.

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use pillion_core::store::{
-    CallFilter, CallId, CallLog, PageRequest, ProcessRun, PruneOutcome, RateLimitRecord,
-    RecordPage, Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
+    CallCounts, CallFilter, CallId, CallLog, PageRequest, ProcessRun, PruneOutcome,
+    RateLimitRecord, RecordPage, Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 use sqlx::AssertSqlSafe;
 
@@ -86,6 +86,15 @@ impl CallLog for SqlStore {
     async fn call_statistics(&self, filter: &CallFilter) -> Result<Vec<ToolStatistics>> {
         self.catch_up_if_possible().await;
         statistics::read_by_tool(&self.database, filter).await
+    }
+
+    async fn count_calls(
+        &self,
+        filter: &CallFilter,
+        boundaries: &[Timestamp],
+    ) -> Result<Vec<CallCounts>> {
+        self.catch_up_if_possible().await;
+        statistics::count_by_interval(&self.database, filter, boundaries).await
     }
 
     async fn unfinished_processes(&self, owner: &str) -> Result<Vec<String>> {

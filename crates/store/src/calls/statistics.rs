@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pillion_core::store::{CallFilter, ToolStatistics};
+use pillion_core::store::{CallCounts, CallFilter, CallId, Timestamp, ToolStatistics};
 use sqlx::AssertSqlSafe;
 
 use super::query;
@@ -36,6 +36,42 @@ pub(super) async fn read_by_tool(
         .collect::<Result<Vec<_>, _>>()?;
     tools.sort_by(|a, b| (&a.server, &a.tool).cmp(&(&b.server, &b.tool)));
     Ok(tools)
+}
+
+/// Counts the calls between each two successive boundaries. Each count reads only an index: the ID of
+/// a call begins with its time, and calls that have not succeeded have an index of their own.
+pub(super) async fn count_by_interval(
+    database: &Database,
+    filter: &CallFilter,
+    boundaries: &[Timestamp],
+) -> Result<Vec<CallCounts>> {
+    let (conditions, mut values) = query::build_filter_conditions(filter);
+    let first_boundary = values.len() + 1;
+    values.extend(boundaries.iter().map(|time| CallId::min_at(*time).into()));
+    let select_interval = |index: usize| {
+        let (start, end) = (first_boundary + index, first_boundary + index + 1);
+        let calls = format!(
+            "SELECT COUNT(*) FROM tool_calls WHERE {conditions} AND id >= ${start} AND id < ${end}"
+        );
+        format!(
+            "SELECT {index} AS number, ({calls}) AS calls, \
+             ({calls} AND status = 'error' AND status <> 'success') AS failed"
+        )
+    };
+    let intervals = 0..boundaries.len().saturating_sub(1);
+    let selects: Vec<_> = intervals.map(select_interval).collect();
+    if selects.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = format!("{} ORDER BY number", selects.join(" UNION ALL "));
+    let rows = database.read(AssertSqlSafe(sql), values).await?;
+    let read_counts = |row: &Row| {
+        Ok(CallCounts {
+            calls: row.count("calls")?,
+            failed: row.count("failed")?,
+        })
+    };
+    rows.iter().map(read_counts).collect()
 }
 
 fn read_tool_statistics(row: &Row) -> Result<ToolStatistics> {

@@ -100,6 +100,8 @@ CREATE TABLE tool_pins (
     PRIMARY KEY (server, user_name, tool)
 );
 
+CREATE INDEX tool_pins_pending ON tool_pins (server) WHERE pending_hash IS NOT NULL;
+
 -- The results of a composed tool's finished steps while another step waits for approval.
 CREATE TABLE step_checkpoints (
     name TEXT PRIMARY KEY NOT NULL,

@@ -18,8 +18,8 @@ use crate::executor::{
 };
 use crate::registry::ToolRegistry;
 use crate::store::{
-    CallFilter, CallId, CallStatus, PageRequest, PruneOutcome, RateLimitRecord, RecordPage,
-    Retention, StoreError, Timestamp, ToolStatistics,
+    CallCounts, CallFilter, CallId, CallStatus, PageRequest, PruneOutcome, RateLimitRecord,
+    RecordPage, Retention, StoreError, Timestamp, ToolStatistics,
 };
 use crate::tests::{add, add_echo, definition};
 use crate::tool::{ErrorCode, ToolFailure, ToolOutput, ToolResult};
@@ -84,6 +84,14 @@ impl CallLog for Written {
     }
 
     async fn call_statistics(&self, _: &CallFilter) -> Result<Vec<ToolStatistics>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn count_calls(
+        &self,
+        _: &CallFilter,
+        _: &[Timestamp],
+    ) -> Result<Vec<CallCounts>, StoreError> {
         Ok(Vec::new())
     }
 

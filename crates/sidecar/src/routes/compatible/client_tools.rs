@@ -3,7 +3,7 @@ use std::sync::Arc;
 use pillion_core::tool::ToolDefinition;
 use serde_json::Value;
 
-use crate::routes::error::{RequestError, Result};
+use pillion_management::error::{RequestError, Result};
 
 /// Reads the client's tools with `parse_tool`; `None` if the request has none. `expected` describes
 /// the tools for the error, which has the index of the invalid tool and the reason of `parse_tool`.

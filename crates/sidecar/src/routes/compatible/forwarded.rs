@@ -1,8 +1,8 @@
 use pillion_providers::Provider;
 use serde_json::{Map, Value};
 
-use crate::routes::error::{INVALID_INPUT, RequestError, Result, route_error};
 use pillion_gateway::models::Model;
+use pillion_management::error::{INVALID_INPUT, RequestError, Result, route_error};
 
 /// Maximum length of a field's name in an error, in characters.
 const MAX_NAME_CHARS: usize = 100;

@@ -11,8 +11,8 @@ use crate::chat::ChatInput;
 use crate::routes::compatible::{
     CompatibleRequest, check_unforwarded, forwarded_parameters, read_client_tools, tool_definition,
 };
-use crate::routes::error::{RequestError, Result};
 use pillion_gateway::models::Model;
+use pillion_management::error::{RequestError, Result};
 
 /// The request body of OpenAI's Chat Completions API.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]

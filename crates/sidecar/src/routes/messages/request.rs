@@ -12,8 +12,8 @@ use crate::chat::{ChatInput, ChatRejection};
 use crate::routes::compatible::{
     CompatibleRequest, check_unforwarded, forwarded_parameters, read_client_tools, tool_definition,
 };
-use crate::routes::error::{RequestError, Result};
 use pillion_gateway::models::Model;
+use pillion_management::error::{RequestError, Result};
 
 /// Fields for structured output, which only Anthropic models support.
 const STRUCTURED_OUTPUT_FIELDS: [&str; 2] = ["output_config", "output_format"];

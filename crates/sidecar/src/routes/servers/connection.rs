@@ -6,9 +6,9 @@ use pillion_wire::{ServerResponse, route};
 
 use super::{PathParameter, change_server, server_in_use};
 use crate::app::App;
-use crate::routes::error::Result;
 use crate::routes::extract::Caller;
-use crate::servers::Servers;
+use pillion_management::error::Result;
+use pillion_management::servers::Servers;
 
 /// Connect to an MCP server.
 ///

@@ -6,10 +6,11 @@ use pillion_wire::{
     ServerRemoved, UserCredentialInput, UserCredentialList, UserCredentialResponse, route,
 };
 
-use super::{PathParameter, ServerSettingsBody, require_servers, run_to_completion};
+use super::{PathParameter, ServerSettingsBody, require_servers};
 use crate::app::App;
-use crate::routes::error::{RequestError, Result};
 use pillion_gateway::credentials::CredentialError;
+use pillion_management::error::{RequestError, Result};
+use pillion_management::servers::run_to_completion;
 
 /// The path of a user's credential: the ID or name of the server, and the name of the user.
 pub(in crate::routes) struct UserCredentialPath {

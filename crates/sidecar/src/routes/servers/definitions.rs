@@ -10,14 +10,12 @@ use axum::response::{IntoResponse, Response};
 use pillion_wire::{ServerList, ServerRemoved, ServerResponse, route};
 use serde_json::{Map, Value};
 
-use super::{
-    PathParameter, ServerSettingsBody, change_server, require_servers, run_to_completion,
-    show_server,
-};
+use super::{PathParameter, ServerSettingsBody, change_server, require_servers, show_server};
 use crate::app::App;
-use crate::routes::error::Result;
 use crate::routes::etag::EntityTags;
-use crate::servers::{ServerInput, Servers, UpdateMode};
+use pillion_management::error::Result;
+use pillion_management::servers::run_to_completion;
+use pillion_management::servers::{ServerInput, Servers, UpdateMode};
 
 /// List the MCP servers.
 ///

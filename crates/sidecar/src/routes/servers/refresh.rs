@@ -5,9 +5,10 @@ use axum::extract::State;
 use pillion_wire::{ServerList, route};
 use serde::Serialize;
 
-use super::{current_gateway, require_servers, run_to_completion};
+use super::{current_gateway, require_servers};
 use crate::app::App;
-use crate::routes::error::Result;
+use pillion_management::error::Result;
+use pillion_management::servers::run_to_completion;
 
 /// Reload the MCP servers from the store.
 ///

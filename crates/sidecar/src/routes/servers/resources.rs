@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use super::{PathParameter, require_servers, server_in_use};
 use crate::app::App;
-use crate::routes::error::{RequestError, Result, RouteError, Status};
 use crate::routes::extract::Caller;
 use crate::routes::parameters::Parameters;
 use pillion_gateway::upstream::Server;
 use pillion_gateway::upstream::resources::{self, ReadResourceResult};
+use pillion_management::error::{RequestError, Result, RouteError, Status};
 
 /// The MCP server returned an error for the request to read a resource.
 #[derive(Debug, thiserror::Error)]

@@ -4,8 +4,8 @@ use pillion_wire::{ServerTrial, route};
 
 use super::{PathParameter, ServerSettingsBody, require_servers};
 use crate::app::App;
-use crate::routes::error::Result;
-use crate::servers::ServerInput;
+use pillion_management::error::Result;
+use pillion_management::servers::ServerInput;
 
 /// Test an MCP server before adding it.
 ///

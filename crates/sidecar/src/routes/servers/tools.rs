@@ -4,9 +4,9 @@ use pillion_wire::{ToolList, UnavailableServer, route};
 
 use super::{PathParameter, require_servers};
 use crate::app::App;
-use crate::routes::error::Result;
 use crate::routes::extract::Caller;
 use crate::routes::tools::list::summarize_tool;
+use pillion_management::error::Result;
 
 /// List the tools of an MCP server.
 ///

@@ -34,12 +34,12 @@ use super::ToolPathError;
 use super::idempotency::{self, IdempotencyKeyHeader};
 use crate::app::App;
 use crate::routes::HttpRequestId;
-use crate::routes::error::{INVALID_INPUT, InternalError, RequestError, Result, route_error};
 use crate::routes::extract::{Arguments, Body, BodyError, Caller};
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::upstream::CallerTools;
 use pillion_gateway::visibility::Visibility;
 use pillion_gateway::{MissingTool, NameScope};
+use pillion_management::error::{INVALID_INPUT, InternalError, RequestError, Result, route_error};
 
 /// Minimum length of a result's text, in bytes, for which `data` is searched for the same text, so
 /// that the two occurrences share memory.
@@ -248,7 +248,14 @@ pub(super) async fn run(
 ) -> Result<CallsResponse> {
     if let Some(key) = key {
         // The future is boxed, so that the future of a request without a key stays small.
-        return Box::pin(idempotency::run(app.clone(), key, batch, calls_format, caller)).await;
+        return Box::pin(idempotency::run(
+            app.clone(),
+            key,
+            batch,
+            calls_format,
+            caller,
+        ))
+        .await;
     }
     // The future is boxed, because the future of a call, with its contexts, is large.
     let outcome = Box::pin(run_calls(app, batch, caller, Duration::ZERO, empty())).await;

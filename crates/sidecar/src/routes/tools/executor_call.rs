@@ -20,10 +20,10 @@ use tracing::Instrument;
 use super::execute::{self, CallsFormat, CallsResponse};
 use super::idempotency::IdempotencyKeyHeader;
 use crate::app::App;
-use crate::routes::error::{InternalError, Result};
 use crate::routes::extract::{Body, BodyError, Caller};
 use crate::routes::request_memory::RequestMemory;
 use crate::routes::{LoggedRequest, local_grant};
+use pillion_management::error::{InternalError, Result};
 
 /// A call of one of the sidecar's own tools by a PHP process.
 pub(in crate::routes) struct ExecutorCall {

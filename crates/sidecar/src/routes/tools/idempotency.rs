@@ -20,14 +20,14 @@ use tracing::Instrument;
 
 use super::execute::{CallsFormat, CallsResponse, batch_response, executed_response, run_calls};
 use crate::app::App;
-use crate::routes::error::{
+use crate::routes::extract::Caller;
+use pillion_gateway::accounts::json_memory;
+use pillion_gateway::idempotency::{ClaimedKey, KeyState, format_scope};
+use pillion_management::error::{
     IN_PROGRESS, INVALID_INPUT, InternalError, RATE_LIMITED, RequestError, Result, UNPROCESSABLE,
     route_error,
 };
-use crate::routes::extract::Caller;
-use crate::routes::store::NoStore;
-use pillion_gateway::accounts::json_memory;
-use pillion_gateway::idempotency::{ClaimedKey, KeyState, format_scope};
+use pillion_management::store::NoStore;
 
 /// Maximum length of a key as sent, in bytes.
 const MAX_KEY_BYTES: usize = 255;

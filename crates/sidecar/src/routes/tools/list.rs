@@ -14,12 +14,12 @@ use serde::Serialize;
 use super::execute::missing_tool_failure;
 use super::{ToolFilter, ToolPathError, parameters};
 use crate::app::App;
-use crate::routes::error::Result;
 use crate::routes::etag::EntityTags;
 use crate::routes::extract::Caller;
 use crate::routes::parameters::Parameters;
 use pillion_gateway::upstream::UpstreamTool;
 use pillion_gateway::{MissingTool, VisibleTools};
+use pillion_management::error::Result;
 
 /// Maximum number of tools whose list is serialized on the current thread.
 const MAX_INLINE_TOOLS: usize = 200;

@@ -6,7 +6,8 @@ use pillion_gateway::credentials::{Account, server_id_from_label};
 
 /// A server of the configuration file or of the store.
 #[derive(Clone)]
-pub(crate) enum Server {
+pub enum Server {
+    /// A server of the configuration file.
     FromFile(Box<McpServerSection>),
     /// A server of the store, with the reason why it is not used, if any.
     FromStore(Arc<CatalogServer>, Option<String>),

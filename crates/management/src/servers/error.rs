@@ -120,7 +120,7 @@ impl ServerError {
     }
 
     /// Returns the HTTP status and the error code.
-    pub(crate) fn status_and_code(&self) -> (StatusCode, ErrorCode) {
+    pub fn status_and_code(&self) -> (StatusCode, ErrorCode) {
         use ErrorCode::{Denied, InternalError, InvalidInput, NotFound, Unavailable};
         match self {
             Self::Invalid { .. } | Self::Config(_) | Self::MovedAway { .. } => {

@@ -32,12 +32,12 @@ pub(super) const PROGRAM_MEMBERS: [&str; 5] = ["command", "args", "env", "inheri
 /// The public members of a server, stored as JSON, without its name and `enabled`.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>", into = "Map<String, Value>")]
-pub(crate) struct Definition {
+pub struct Definition {
     /// The members under their names in the REST API.
     pub(super) members: Map<String, Value>,
     /// The settings for the MCP client, without name and credentials.
     client: ServerDefinition,
-    pub(crate) settings: ServerSettings,
+    pub settings: ServerSettings,
 }
 
 /// A server as stored in the column `configuration`.
@@ -156,7 +156,7 @@ fn deserialize<T: DeserializeOwned>(keys: Map<String, Value>) -> Result<T> {
 }
 
 impl Definition {
-    pub(crate) fn is_program(&self) -> bool {
+    pub fn is_program(&self) -> bool {
         self.client.command.is_some()
     }
 
@@ -246,7 +246,7 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) 
 }
 
 /// Returns the display URL or the program of a server.
-pub(crate) fn display_address(server: &ServerConfig) -> (Option<String>, Option<String>) {
+pub fn display_address(server: &ServerConfig) -> (Option<String>, Option<String>) {
     match &server.endpoint {
         Endpoint::Command(command) => (None, Some(command.program.display().to_string())),
         _ => (Some(server.display_url()), None),
@@ -254,7 +254,7 @@ pub(crate) fn display_address(server: &ServerConfig) -> (Option<String>, Option<
 }
 
 /// Returns the authentication type, as in the REST API.
-pub(crate) fn authentication_type(authentication: &Authentication) -> &'static str {
+pub fn authentication_type(authentication: &Authentication) -> &'static str {
     match authentication {
         Authentication::Bearer { .. } => "bearer",
         Authentication::ApiKey { .. } => "api-key",

@@ -30,18 +30,18 @@ use background_tasks::{record_connections, sweep_users};
 pub use catalog::{Catalog, CatalogServer, ChangeAuthor, UpdateMode, file_accounts};
 use error::Result;
 pub use error::ServerError;
-pub(crate) use input::ServerInput;
+pub use input::ServerInput;
 use pillion_config::{Config, McpServerSection};
 use pillion_gateway::Gateway;
 use pillion_gateway::access::Access;
 use pillion_gateway::credentials::{
     Account, CredentialError, UserCredentials, next_key_file, open_vault, server_id_from_label,
 };
-pub(crate) use server::Server;
+pub use server::Server;
 
-/// The holder of the current [`App`](crate::app::App), which applies changes of the servers.
+/// The holder of the running configuration, which applies changes of the servers.
 #[async_trait]
-pub(crate) trait RunningApp: Send + Sync {
+pub trait RunningApp: Send + Sync {
     /// Returns the gateway with the current servers.
     fn gateway(&self) -> Gateway;
 
@@ -51,7 +51,7 @@ pub(crate) trait RunningApp: Send + Sync {
 }
 
 /// All servers, and the operations that change them.
-pub(crate) struct Servers {
+pub struct Servers {
     store: Arc<dyn Store>,
     application: OnceLock<Weak<dyn RunningApp>>,
     /// The current configuration file, without the servers of the store. Locked during a change.
@@ -70,7 +70,7 @@ impl Servers {
     /// # Errors
     /// [`ServerError::Credential`] if the key cannot be read or is not the store's key;
     /// [`ServerError::Store`] if the store cannot be read.
-    pub(crate) async fn open(store: Arc<dyn Store>, config: &Config) -> Result<Arc<Self>> {
+    pub async fn open(store: Arc<dyn Store>, config: &Config) -> Result<Arc<Self>> {
         let vault = open_vault(&store, config).await?;
         if vault.is_none() && !store.secrets().await?.is_empty() {
             tracing::warn!(
@@ -91,13 +91,14 @@ impl Servers {
         Ok(Arc::new(servers))
     }
 
-    pub(crate) fn store(&self) -> Arc<dyn Store> {
+    /// Returns the store.
+    pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
 
     /// Applies later changes of the servers to `application`. Also starts the background tasks that
     /// record connections and close outdated user connections.
-    pub(crate) fn attach(self: &Arc<Self>, application: Weak<dyn RunningApp>) {
+    pub fn attach(self: &Arc<Self>, application: Weak<dyn RunningApp>) {
         let Some(running_application) = application.upgrade() else {
             return;
         };
@@ -109,13 +110,13 @@ impl Servers {
     }
 
     /// Returns the credentials of individual users.
-    pub(crate) fn user_credentials(&self) -> &UserCredentials {
+    pub fn user_credentials(&self) -> &UserCredentials {
         &self.user_credentials
     }
 
     /// Returns the gateway with the current servers; `None` before [`attach`](Self::attach), or if
     /// the sidecar is stopping.
-    pub(crate) fn gateway(&self) -> Option<Gateway> {
+    pub fn gateway(&self) -> Option<Gateway> {
         Some(self.application()?.gateway())
     }
 
@@ -125,7 +126,7 @@ impl Servers {
 
     /// Reads the servers of the store, and makes them and the servers of `config` the current
     /// servers. Returns `config` with the servers of the store added.
-    pub(crate) async fn merge_stored_servers(&self, config: &Config) -> Config {
+    pub async fn merge_stored_servers(&self, config: &Config) -> Config {
         let mut config = config.clone();
         let catalog = self.catalog(&config, ChangeAuthor::Caller);
         for section in &mut config.mcp_servers {
@@ -208,7 +209,7 @@ impl Servers {
     ///
     /// # Errors
     /// The same errors as [`open`](Self::open); after an error, nothing has changed.
-    pub(crate) async fn reconfigure(&self, config: &Config, access: Access) -> Result<()> {
+    pub async fn reconfigure(&self, config: &Config, access: Access) -> Result<()> {
         let mut file_config = self.file_config.lock().await;
         let vault = open_vault(&self.store, config).await?;
         self.user_credentials.set_vault(vault);
@@ -235,7 +236,7 @@ impl Servers {
     ///
     /// # Errors
     /// The same errors as [`open`](Self::open).
-    pub(crate) async fn refresh(&self) -> Result<()> {
+    pub async fn refresh(&self) -> Result<()> {
         let file_config = self.file_config.lock().await;
         let vault = open_vault(&self.store, &file_config).await?;
         self.user_credentials.set_vault(vault);
@@ -251,7 +252,7 @@ impl Servers {
     ///
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server.
-    pub(crate) async fn reconnect(&self, key: &str) -> Result<()> {
+    pub async fn reconnect(&self, key: &str) -> Result<()> {
         let file_config = self.file_config.lock().await;
         let name = self.find(key)?.name().to_owned();
         // The token stores are closed, because the server's OAuth tokens may have been replaced or
@@ -266,7 +267,7 @@ impl Servers {
 
     /// Adds the server that `keys`, the members of a request body, describe. Returns the new
     /// server's ID.
-    pub(crate) async fn add(&self, keys: Map<String, Value>) -> Result<String> {
+    pub async fn add(&self, keys: Map<String, Value>) -> Result<String> {
         let file_config = self.file_config.lock().await;
         self.check_name(&file_config, &keys)?;
         let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
@@ -277,7 +278,7 @@ impl Servers {
     }
 
     /// Changes the server with this ID or name. Returns the server's ID.
-    pub(crate) async fn change(
+    pub async fn change(
         &self,
         key: &str,
         keys: Map<String, Value>,
@@ -297,7 +298,7 @@ impl Servers {
     }
 
     /// Removes the server with this ID or name. Returns the server's ID.
-    pub(crate) async fn remove(&self, key: &str) -> Result<String> {
+    pub async fn remove(&self, key: &str) -> Result<String> {
         let file_config = self.file_config.lock().await;
         let record = self.find_record(&file_config, key).await?;
         let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
@@ -308,7 +309,7 @@ impl Servers {
     }
 
     /// Tests a server without storing it.
-    pub(crate) async fn test_unsaved(&self, keys: Map<String, Value>) -> Result<ServerTrial> {
+    pub async fn test_unsaved(&self, keys: Map<String, Value>) -> Result<ServerTrial> {
         let file_config = self.file_config.lock().await;
         let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
         let server = catalog.parse_unsaved(keys)?;
@@ -318,7 +319,7 @@ impl Servers {
 
     /// Tests the server with this ID or name. Starts the server's program only if a tool call would
     /// start it, too.
-    pub(crate) async fn test_existing(&self, key: &str) -> Result<ServerTrial> {
+    pub async fn test_existing(&self, key: &str) -> Result<ServerTrial> {
         let server = match self.find(key)? {
             Server::FromFile(section)
                 if section.settings.enabled || section.server.url().is_some() =>
@@ -351,7 +352,7 @@ impl Servers {
     /// # Errors
     /// [`ServerError::NoKeyFile`] if the key is not in a file; [`ServerError::NextKey`] if the new
     /// key cannot be read; [`ServerError::Credential`] if a credential cannot be re-encrypted.
-    pub(crate) async fn rotate_key(&self) -> Result<usize> {
+    pub async fn rotate_key(&self) -> Result<usize> {
         let file_config = self.file_config.lock().await;
         let file = file_config
             .vault
@@ -419,7 +420,7 @@ impl Servers {
     }
 
     /// Returns the server with this ID or name.
-    pub(crate) fn find(&self, key: &str) -> Result<Server> {
+    pub fn find(&self, key: &str) -> Result<Server> {
         let servers = self.servers.read();
         let server_by_id = servers.iter().find(|server| server.id() == key);
         let server_by_name = || servers.iter().find(|server| server.name() == key);
@@ -432,14 +433,14 @@ impl Servers {
     }
 
     /// Returns the ID and the name of each server.
-    pub(crate) fn names(&self) -> Vec<(String, String)> {
+    pub fn names(&self) -> Vec<(String, String)> {
         let id_and_name = |server: &Server| (server.id(), server.name().to_owned());
         self.servers.read().iter().map(id_and_name).collect()
     }
 
     /// Returns the server with this ID or name in the format of the REST API, like
     /// [`entries`](Self::entries).
-    pub(crate) fn entry(&self, key: &str, gateway: &Gateway) -> Result<ServerEntry> {
+    pub fn entry(&self, key: &str, gateway: &Gateway) -> Result<ServerEntry> {
         let mut entries = view::entries(&[self.find(key)?], gateway);
         entries.pop().ok_or_else(|| ServerError::NotFound {
             key: key.to_owned(),
@@ -447,10 +448,21 @@ impl Servers {
     }
 
     /// Returns the servers in the format of the REST API, with their state in `gateway`.
-    pub(crate) fn entries(&self, gateway: &Gateway) -> Vec<ServerEntry> {
+    pub fn entries(&self, gateway: &Gateway) -> Vec<ServerEntry> {
         let servers = Arc::clone(&self.servers.read());
         view::entries(&servers, gateway)
     }
+}
+
+/// Runs a change of the servers to completion even if the client disconnects.
+///
+/// # Errors
+/// The error of the change; [`ServerError::Panicked`] if the change panicked.
+pub async fn run_to_completion<T: Send + 'static>(
+    change: impl Future<Output = Result<T, ServerError>> + Send + 'static,
+) -> Result<T, ServerError> {
+    let outcome = tokio::spawn(change).await;
+    outcome.unwrap_or(Err(ServerError::Panicked))
 }
 
 impl std::fmt::Debug for Servers {

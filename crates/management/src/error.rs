@@ -1,7 +1,7 @@
-//! The common parts of the errors of all routes. Each route module declares its own error with
-//! `route_error!`, which has the status beside each message.
+//! The errors of requests. Each group of requests declares its own error with [`route_error!`],
+//! which has the status beside each message.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
@@ -12,34 +12,43 @@ use pillion_core::tool::ErrorCode::{
 use pillion_gateway::problem::Problem;
 
 /// The result of a handler.
-pub(super) type Result<T, E = RequestError> = std::result::Result<T, E>;
+pub type Result<T, E = RequestError> = std::result::Result<T, E>;
 
 /// The HTTP status and the error code with which an error is returned.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Status {
+pub struct Status {
     http: StatusCode,
     code: ErrorCode,
     /// Whether the response has `Retry-After: 1`, because the same request can succeed later.
     is_temporary: bool,
 }
 
-pub(super) const INVALID_INPUT: Status = Status::new(StatusCode::BAD_REQUEST, InvalidInput);
-pub(super) const DENIED: Status = Status::new(StatusCode::FORBIDDEN, Denied);
-pub(super) const NOT_FOUND: Status = Status::new(StatusCode::NOT_FOUND, NotFound);
-pub(super) const METHOD_NOT_ALLOWED: Status =
-    Status::new(StatusCode::METHOD_NOT_ALLOWED, InvalidInput);
-pub(super) const TIMEOUT: Status = Status::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout);
-pub(super) const CONFLICT: Status = Status::new(StatusCode::CONFLICT, InvalidInput);
-pub(super) const IN_PROGRESS: Status = Status::new_temporary(StatusCode::CONFLICT, Unavailable);
-pub(super) const TOO_LARGE: Status = Status::new(StatusCode::PAYLOAD_TOO_LARGE, InvalidInput);
-pub(super) const UNPROCESSABLE: Status =
-    Status::new(StatusCode::UNPROCESSABLE_ENTITY, InvalidInput);
-pub(super) const UPGRADE_REQUIRED: Status = Status::new(StatusCode::UPGRADE_REQUIRED, InvalidInput);
-pub(super) const RATE_LIMITED: Status =
-    Status::new_temporary(StatusCode::TOO_MANY_REQUESTS, RateLimited);
+/// 400, `invalid_input`.
+pub const INVALID_INPUT: Status = Status::new(StatusCode::BAD_REQUEST, InvalidInput);
+/// 403, `denied`.
+pub const DENIED: Status = Status::new(StatusCode::FORBIDDEN, Denied);
+/// 404, `not_found`.
+pub const NOT_FOUND: Status = Status::new(StatusCode::NOT_FOUND, NotFound);
+/// 405, `invalid_input`.
+pub const METHOD_NOT_ALLOWED: Status = Status::new(StatusCode::METHOD_NOT_ALLOWED, InvalidInput);
+/// 408, `timeout`.
+pub const TIMEOUT: Status = Status::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout);
+/// 409, `invalid_input`.
+pub const CONFLICT: Status = Status::new(StatusCode::CONFLICT, InvalidInput);
+/// 409, `unavailable`: the same request can succeed later.
+pub const IN_PROGRESS: Status = Status::new_temporary(StatusCode::CONFLICT, Unavailable);
+/// 413, `invalid_input`.
+pub const TOO_LARGE: Status = Status::new(StatusCode::PAYLOAD_TOO_LARGE, InvalidInput);
+/// 422, `invalid_input`.
+pub const UNPROCESSABLE: Status = Status::new(StatusCode::UNPROCESSABLE_ENTITY, InvalidInput);
+/// 426, `invalid_input`.
+pub const UPGRADE_REQUIRED: Status = Status::new(StatusCode::UPGRADE_REQUIRED, InvalidInput);
+/// 429, `rate_limited`: the same request can succeed later.
+pub const RATE_LIMITED: Status = Status::new_temporary(StatusCode::TOO_MANY_REQUESTS, RateLimited);
 const INTERNAL_ERROR: Status =
     Status::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::InternalError);
-pub(super) const UNAVAILABLE: Status = Status::new(StatusCode::SERVICE_UNAVAILABLE, Unavailable);
+/// 503, `unavailable`.
+pub const UNAVAILABLE: Status = Status::new(StatusCode::SERVICE_UNAVAILABLE, Unavailable);
 
 impl Status {
     const fn new(http: StatusCode, code: ErrorCode) -> Self {
@@ -58,7 +67,7 @@ impl Status {
     }
 
     /// Returns the problem details (RFC 9457) for an error with this status.
-    pub(super) fn problem(self, message: String) -> Problem {
+    pub fn problem(self, message: String) -> Problem {
         Problem::new(self.http, self.code, message)
     }
 }
@@ -70,7 +79,7 @@ impl From<(StatusCode, ErrorCode)> for Status {
 }
 
 /// The error of a group of routes. `?` converts the error to a [`RequestError`].
-pub(super) trait RouteError: Display {
+pub trait RouteError: Display {
     /// Returns the status and the error code.
     fn status(&self) -> Status;
 
@@ -83,6 +92,7 @@ pub(super) trait RouteError: Display {
 /// Declares an error enum or struct. Each variant, or the struct itself, has a [`Status`] after
 /// `=>`. The caller derives `thiserror::Error`: if this macro derived it, the arguments of the
 /// messages could not see the macro's local variables.
+#[macro_export]
 macro_rules! route_error {
     (
         $(#[$meta:meta])*
@@ -98,8 +108,8 @@ macro_rules! route_error {
             $($(#[$variant_meta])* $variant $(($($tuple)*))? $({$($fields)*})?,)+
         }
 
-        impl $crate::routes::error::RouteError for $name {
-            fn status(&self) -> $crate::routes::error::Status {
+        impl $crate::error::RouteError for $name {
+            fn status(&self) -> $crate::error::Status {
                 match self {
                     $(Self::$variant { .. } => $status,)+
                 }
@@ -113,35 +123,46 @@ macro_rules! route_error {
         $(#[$meta])*
         $visibility struct $name $(($($tuple)*))?;
 
-        impl $crate::routes::error::RouteError for $name {
-            fn status(&self) -> $crate::routes::error::Status {
+        impl $crate::error::RouteError for $name {
+            fn status(&self) -> $crate::error::Status {
                 $status
             }
         }
     };
 }
-pub(super) use route_error;
+pub use crate::route_error;
 
 /// The response to a request that was rejected before a tool ran. Created from a [`RouteError`].
 #[derive(Debug)]
-pub(super) struct RequestError {
+pub struct RequestError {
     problem: Box<Problem>,
     is_temporary: bool,
 }
 
 impl RequestError {
     /// Returns the error for a parameter with an invalid value; `expected` describes valid values.
-    pub(super) fn invalid_parameter(name: &'static str, expected: impl Into<String>) -> Self {
+    pub fn invalid_parameter(name: &'static str, expected: impl Into<String>) -> Self {
         InvalidParameter(name, expected.into()).into()
     }
 
     /// Returns the error for a parameter whose value is none of `words`.
-    pub(super) fn not_one_of(
-        name: &'static str,
-        words: impl IntoIterator<Item = &'static str>,
-    ) -> Self {
+    pub fn not_one_of(name: &'static str, words: impl IntoIterator<Item = &'static str>) -> Self {
         let words: Vec<_> = words.into_iter().collect();
         Self::invalid_parameter(name, format!("one of {}", words.join(", ")))
+    }
+}
+
+impl RequestError {
+    /// Returns the HTTP status of the response.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.problem.http_status()
+    }
+}
+
+impl Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.problem.message())
     }
 }
 
@@ -176,5 +197,5 @@ route_error! {
     /// A handler failed in a way that the client can do nothing about. The log has the reason.
     #[derive(Debug, thiserror::Error)]
     #[error("The sidecar failed unexpectedly: see its log")]
-    pub(super) struct InternalError => INTERNAL_ERROR
+    pub struct InternalError => INTERNAL_ERROR
 }

@@ -1,10 +1,12 @@
+//! Pages of lists.
+
 use pillion_core::compute;
 use pillion_core::store::{Cursor, PageRequest};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::error::{RequestError, Result};
-use super::parameters::parse_parameter;
+use crate::error::{RequestError, Result};
+use crate::parameter::parse_parameter;
 use pillion_gateway::access::AccessGrant;
 
 /// Maximum size of the stored JSON of a page, in bytes.
@@ -13,7 +15,7 @@ const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// The query parameters that select a page of a list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct PageQuery {
+pub struct PageQuery {
     /// The `next` value of the previous page.
     after: Option<String>,
     /// Maximum number of entries, from 1 to 1000. Default 50. A page of large entries has fewer.
@@ -22,11 +24,29 @@ pub(super) struct PageQuery {
 }
 
 impl PageQuery {
+    /// Returns the query for the first page, or for the page after the cursor `after`.
+    #[must_use]
+    pub fn after(after: Option<&str>) -> Self {
+        Self {
+            after: after.map(str::to_owned),
+            limit: None,
+        }
+    }
+
+    /// Returns the query for the first `limit` entries.
+    #[must_use]
+    pub fn first(limit: u32) -> Self {
+        Self {
+            after: None,
+            limit: Some(limit.to_string()),
+        }
+    }
+
     /// Returns the page that the query requests.
     ///
     /// # Errors
     /// The limit is not a number in range.
-    pub(super) fn request(self) -> Result<PageRequest> {
+    pub fn request(self) -> Result<PageRequest> {
         let expected = format!("a number from 1 to {}", PageRequest::MAX_LIMIT);
         let limit = parse_parameter("limit", self.limit.as_deref(), &expected)?
             .unwrap_or(PageRequest::default().limit);
@@ -42,7 +62,7 @@ impl PageQuery {
 }
 
 /// Converts records that contain JSON. Large JSON is converted on another thread.
-pub(super) async fn convert_records<R: Send + 'static, E: Send + 'static>(
+pub async fn convert_records<R: Send + 'static, E: Send + 'static>(
     grant: &AccessGrant,
     records: Vec<R>,
     json_bytes: impl Fn(&R) -> usize,
@@ -55,7 +75,7 @@ pub(super) async fn convert_records<R: Send + 'static, E: Send + 'static>(
 
 /// Returns stored JSON after checking its syntax, without parsing it into values. Converts invalid
 /// JSON to a JSON string.
-pub(super) fn stored_json(text: &str) -> Box<RawValue> {
+pub fn stored_json(text: &str) -> Box<RawValue> {
     match serde_json::from_str::<&RawValue>(text) {
         Ok(json) => json.to_owned(),
         Err(_) => to_raw_value(text).unwrap_or_default(),

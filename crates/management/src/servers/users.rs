@@ -19,7 +19,7 @@ impl Servers {
     /// [`ServerError::NotFound`] if there is no such server; [`ServerError::NotOfUsers`] if the
     /// server does not use credentials of users; [`ServerError::Invalid`] if the user or the
     /// credential is invalid; [`ServerError::Credential`] if the credential cannot be stored.
-    pub(crate) async fn set_credential(
+    pub async fn set_credential(
         &self,
         key: &str,
         user: &str,
@@ -60,7 +60,7 @@ impl Servers {
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server; [`ServerError::Credential`] if the
     /// credentials cannot be read.
-    pub(crate) async fn credentials(&self, key: &str) -> Result<Vec<UserCredentialEntry>> {
+    pub async fn credentials(&self, key: &str) -> Result<Vec<UserCredentialEntry>> {
         let server = self.find(key)?;
         let credentials = self.user_credentials.list(&server.id()).await?;
         let to_entry = |(user, credential)| build_entry(user, &credential);
@@ -72,7 +72,7 @@ impl Servers {
     /// # Errors
     /// [`ServerError::NotFound`] if there is no such server; [`ServerError::Credential`] if the
     /// credential cannot be removed.
-    pub(crate) async fn remove_credential(&self, key: &str, user: &str) -> Result<()> {
+    pub async fn remove_credential(&self, key: &str, user: &str) -> Result<()> {
         let _file_config = self.file_config.lock().await;
         let server = self.find(key)?;
         self.user_credentials.remove(&server.id(), user).await?;

@@ -12,7 +12,7 @@ use super::definition::{MAX_SERVER_NAME_CHARS, NUMBER_RANGES, PROGRAM_MEMBERS, m
 /// The request body that adds or changes a server, as the OpenAPI document describes it. The schema
 /// combines the schemas of [`ServerDefinition`] and [`ServerSettings`]; `Definition` parses the
 /// body.
-pub(crate) struct ServerInput;
+pub struct ServerInput;
 
 impl ToSchema for ServerInput {}
 

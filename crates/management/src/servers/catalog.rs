@@ -67,7 +67,7 @@ pub struct CatalogServer {
 impl CatalogServer {
     /// Returns the server as a disabled server, which cannot be used but keeps the names of its
     /// tools; `None` if the server's definition cannot be read.
-    pub(crate) fn disabled_section(&self) -> Option<McpServerSection> {
+    pub fn disabled_section(&self) -> Option<McpServerSection> {
         let definition = self.definition.as_ref()?;
         let name = &self.record.name;
         let config_result = definition.to_server_config(name, &Credentials::default());
@@ -83,7 +83,7 @@ impl CatalogServer {
 
 impl Catalog {
     /// Returns all servers, sorted by name.
-    pub(crate) async fn servers(&self) -> Result<Vec<CatalogServer>> {
+    pub async fn servers(&self) -> Result<Vec<CatalogServer>> {
         let mut servers = Vec::new();
         for record in self.store.servers().await? {
             servers.push(self.load(record).await);
@@ -125,7 +125,7 @@ impl Catalog {
     }
 
     /// Parses a server from a request that tests it. The server is not stored.
-    pub(crate) fn parse_unsaved(&self, mut keys: Map<String, Value>) -> Result<ServerConfig> {
+    pub fn parse_unsaved(&self, mut keys: Map<String, Value>) -> Result<ServerConfig> {
         self.check_author(&keys)?;
         let name = take_name(&mut keys)?.unwrap_or_else(|| "test".to_owned());
         take_enabled(&mut keys)?;
@@ -264,7 +264,7 @@ impl Catalog {
     }
 
     /// Removes a server with its credentials, recorded calls and pins.
-    pub(crate) async fn remove(&self, record: &ServerRecord) -> Result<()> {
+    pub async fn remove(&self, record: &ServerRecord) -> Result<()> {
         let record_owner = self.find_record_owner(&record.name);
         let account = self.find_account(record).await;
         self.store.remove_server(&record.id, record_owner).await?;

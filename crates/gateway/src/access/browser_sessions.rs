@@ -1,0 +1,278 @@
+//! Sessions of the browsers that are signed in to the console.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use secrecy::SecretString;
+use sha2::{Digest, Sha256};
+
+use super::{AccessGrant, NewToken};
+
+/// Time for which a sign-in link is valid.
+pub const SIGN_IN_CODE_TTL: Duration = Duration::from_secs(60);
+
+/// Maximum number of sessions. A new session replaces the session that was unused for longest.
+const MAX_SESSIONS: usize = 1_000;
+
+/// Maximum number of unused sign-in codes. A new code replaces the oldest code.
+const MAX_CODES: usize = 100;
+
+/// The SHA-256 hash of a code or a cookie. Secrets are looked up by their hashes, so the duration of
+/// a lookup reveals nothing about other secrets.
+type SecretHash = [u8; 32];
+
+/// On whose behalf a browser uses the console.
+#[derive(Debug, Clone)]
+pub struct SessionOwner {
+    /// The permission of the client that created the sign-in link, or of the access token.
+    pub grant: AccessGrant,
+    /// The name of the person, which is recorded with decisions on approvals.
+    pub user: Option<String>,
+    /// The access token, if the browser signed in with one. A session ends when its token becomes
+    /// invalid.
+    pub token: Option<SecretString>,
+}
+
+/// A session of one browser.
+pub struct BrowserSession {
+    /// On whose behalf the browser uses the console.
+    pub owner: SessionOwner,
+    /// The value that each form of the session must repeat (protection against cross-site request
+    /// forgery).
+    pub csrf_token: String,
+}
+
+impl fmt::Debug for BrowserSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BrowserSession")
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}
+
+/// For how long a browser stays signed in.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionLifetime {
+    /// Time after the last request of the browser.
+    pub idle: Duration,
+    /// Time after the sign-in.
+    pub absolute: Duration,
+}
+
+/// The sessions, and the codes of the sign-in links. Both are in memory, so a restart of the sidecar
+/// signs all browsers out.
+#[derive(Default)]
+pub struct BrowserSessions {
+    codes: Mutex<HashMap<SecretHash, SignInCode>>,
+    sessions: Mutex<HashMap<SecretHash, SessionEntry>>,
+}
+
+struct SignInCode {
+    owner: SessionOwner,
+    created_at: Instant,
+}
+
+struct SessionEntry {
+    session: Arc<BrowserSession>,
+    created_at: Instant,
+    last_used_at: Instant,
+}
+
+impl SessionEntry {
+    fn is_expired(&self, lifetime: SessionLifetime) -> bool {
+        self.last_used_at.elapsed() >= lifetime.idle
+            || self.created_at.elapsed() >= lifetime.absolute
+    }
+}
+
+impl BrowserSessions {
+    /// Creates the code of a sign-in link, which is good for one session within
+    /// [`SIGN_IN_CODE_TTL`].
+    pub fn create_code(&self, owner: SessionOwner) -> String {
+        let code = NewToken::generate().expose().to_owned();
+        let entry = SignInCode {
+            owner,
+            created_at: Instant::now(),
+        };
+        let mut codes = self.codes.lock();
+        codes.retain(|_, code| code.created_at.elapsed() < SIGN_IN_CODE_TTL);
+        insert_limited(&mut codes, MAX_CODES, hash(&code), entry, |code| {
+            code.created_at
+        });
+        code
+    }
+
+    /// Uses up the code of a sign-in link. Returns `None` if the code is unknown, used or expired.
+    pub fn redeem_code(&self, code: &str) -> Option<SessionOwner> {
+        let code = self.codes.lock().remove(&hash(code))?;
+        (code.created_at.elapsed() < SIGN_IN_CODE_TTL).then_some(code.owner)
+    }
+
+    /// Begins a session. Returns the value of the browser's cookie.
+    pub fn begin(&self, owner: SessionOwner) -> String {
+        let cookie = NewToken::generate().expose().to_owned();
+        let csrf_token = NewToken::generate().expose().to_owned();
+        let now = Instant::now();
+        let entry = SessionEntry {
+            session: Arc::new(BrowserSession { owner, csrf_token }),
+            created_at: now,
+            last_used_at: now,
+        };
+        let mut sessions = self.sessions.lock();
+        insert_limited(&mut sessions, MAX_SESSIONS, hash(&cookie), entry, |entry| {
+            entry.last_used_at
+        });
+        cookie
+    }
+
+    /// Returns the session with this cookie if it has not expired, and marks the session as used.
+    pub fn find(&self, cookie: &str, lifetime: SessionLifetime) -> Option<Arc<BrowserSession>> {
+        let cookie_hash = hash(cookie);
+        let mut sessions = self.sessions.lock();
+        let entry = sessions.get_mut(&cookie_hash)?;
+        if entry.is_expired(lifetime) {
+            sessions.remove(&cookie_hash);
+            return None;
+        }
+        entry.last_used_at = Instant::now();
+        Some(Arc::clone(&entry.session))
+    }
+
+    /// Returns the session with this cookie like [`find`](Self::find), without marking the session as
+    /// used.
+    pub fn peek(&self, cookie: &str, lifetime: SessionLifetime) -> Option<Arc<BrowserSession>> {
+        let sessions = self.sessions.lock();
+        let entry = sessions.get(&hash(cookie))?;
+        (!entry.is_expired(lifetime)).then(|| Arc::clone(&entry.session))
+    }
+
+    /// Ends the session with this cookie, if there is one.
+    pub fn end(&self, cookie: &str) {
+        self.sessions.lock().remove(&hash(cookie));
+    }
+
+    /// Ends all sessions. Returns the number of ended sessions.
+    pub fn end_all(&self) -> usize {
+        std::mem::take(&mut *self.sessions.lock()).len()
+    }
+}
+
+impl fmt::Debug for BrowserSessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BrowserSessions").finish_non_exhaustive()
+    }
+}
+
+/// Inserts an entry. If the map then has more than `max` entries, removes the entry with the
+/// earliest `time`.
+fn insert_limited<K: Hash + Eq + Copy, V>(
+    entries: &mut HashMap<K, V>,
+    max: usize,
+    key: K,
+    entry: V,
+    time: impl Fn(&V) -> Instant,
+) {
+    entries.insert(key, entry);
+    if entries.len() > max {
+        let oldest_key = entries
+            .iter()
+            .min_by_key(|(_, entry)| time(entry))
+            .map(|(key, _)| *key);
+        if let Some(oldest_key) = oldest_key {
+            entries.remove(&oldest_key);
+        }
+    }
+}
+
+fn hash(secret: &str) -> SecretHash {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{AllowedTools, GrantHolder, Scope, Users};
+
+    const LIFETIME: SessionLifetime = SessionLifetime {
+        idle: Duration::from_secs(60),
+        absolute: Duration::from_secs(60),
+    };
+
+    fn owner(name: &str) -> SessionOwner {
+        SessionOwner {
+            grant: AccessGrant {
+                name: name.to_owned(),
+                holder: GrantHolder::LocalUser,
+                scope: Scope::Admin,
+                users: Users::AnyUser,
+                tools: AllowedTools::default(),
+            },
+            user: None,
+            token: None,
+        }
+    }
+
+    #[test]
+    fn a_code_is_good_once() {
+        let sessions = BrowserSessions::default();
+        let code = sessions.create_code(owner("uid:1"));
+        assert_eq!(sessions.redeem_code(&code).unwrap().grant.name, "uid:1");
+        assert!(sessions.redeem_code(&code).is_none());
+        assert!(sessions.redeem_code("").is_none());
+    }
+
+    #[test]
+    fn a_session_ends_when_idle_at_its_maximum_age_and_at_sign_out() {
+        let sessions = BrowserSessions::default();
+        let cookie = sessions.begin(owner("uid:1"));
+        let session = sessions.find(&cookie, LIFETIME).unwrap();
+        assert_ne!(session.csrf_token, cookie);
+        assert!(sessions.find(&session.csrf_token, LIFETIME).is_none());
+        for lifetime in [
+            SessionLifetime {
+                idle: Duration::ZERO,
+                ..LIFETIME
+            },
+            SessionLifetime {
+                absolute: Duration::ZERO,
+                ..LIFETIME
+            },
+        ] {
+            let cookie = sessions.begin(owner("uid:1"));
+            assert!(sessions.peek(&cookie, lifetime).is_none());
+            assert!(sessions.find(&cookie, lifetime).is_none());
+            assert!(sessions.find(&cookie, LIFETIME).is_none());
+        }
+        sessions.end(&cookie);
+        assert!(sessions.find(&cookie, LIFETIME).is_none());
+    }
+
+    #[test]
+    fn a_new_session_replaces_the_session_that_was_unused_for_longest() {
+        let sessions = BrowserSessions::default();
+        let cookies: Vec<_> = (0..MAX_SESSIONS)
+            .map(|_| sessions.begin(owner("uid:1")))
+            .collect();
+        assert!(sessions.find(&cookies[0], LIFETIME).is_some());
+        sessions.begin(owner("uid:2"));
+        assert!(sessions.peek(&cookies[0], LIFETIME).is_some());
+        assert!(sessions.peek(&cookies[1], LIFETIME).is_none());
+        assert_eq!(sessions.end_all(), MAX_SESSIONS);
+    }
+
+    #[test]
+    fn no_secret_is_in_the_debug_output() {
+        let sessions = BrowserSessions::default();
+        let cookie = sessions.begin(owner("uid:1"));
+        let session = sessions.find(&cookie, LIFETIME).unwrap();
+        let text = format!("{sessions:?} {session:?}");
+        assert!(
+            !text.contains(&session.csrf_token) && !text.contains(&cookie),
+            "{text}"
+        );
+    }
+}
