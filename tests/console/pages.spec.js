@@ -90,6 +90,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.locator("#server")).toContainText("disabled");
       await page.getByRole("button", { name: "Enable" }).click();
       await page.getByRole("link", { name: "Remove …" }).click();
+      await expect(page.getByText("the records of its calls")).toBeVisible();
       await page.getByRole("button", { name: "Remove the server" }).click();
       await expect(page.getByRole("row", { name: new RegExp(name) })).toHaveCount(0);
     });

@@ -355,8 +355,8 @@ pub(super) async fn confirm_removal(
                 li { (count(server.tool_count as u64, "tool")) ", which models can no longer call" }
                 li { "its stored credentials, those of its users included" }
                 li { "the accepted definitions of its tools" }
+                li { "the records of its calls" }
             }
-            p .muted { "The records of its calls stay in the call log." }
             div .row {
                 (action_form(&visitor, &format!("{path}/remove"), "Remove the server", "danger"))
                 a .button href=(visitor.href(&path)) { "Keep it" }
