@@ -16,9 +16,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Limited};
 use pillion_gateway::access::{
-    AccessGrant, AccessRejection, Admission, BrowserSession, Peer, TokenCheckError,
+    AccessGrant, AccessRejection, Admission, BrowserSession, MAX_USER_BYTES, Peer, TokenCheckError,
 };
-use pillion_gateway::waiting_bytes::ConnectionBytes;
 use secrecy::ExposeSecret;
 use subtle::ConstantTimeEq;
 
@@ -35,14 +34,11 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// Header in which an application on the Unix socket names its signed-in user. The application
 /// forwards the requests of browsers to the console.
-pub(crate) const USER_HEADER: &str = "x-pillion-console-user";
+const USER_HEADER: &str = "x-pillion-console-user";
 
 /// Header in which such an application sends a secret of the browser's session, which the console
 /// uses as its CSRF token.
 const CSRF_HEADER: &str = "x-pillion-console-csrf";
-
-/// Maximum length of the user's name, in bytes.
-const MAX_USER_BYTES: usize = 256;
 
 /// Minimum length of such a secret, in bytes.
 const MIN_CSRF_BYTES: usize = 20;
@@ -74,16 +70,19 @@ pub(crate) async fn admit(
     if let Some(rejection) = reject_source(&console, &parts) {
         return rejection;
     }
-    let visitor = identify(&console, &mut parts, &root).await;
+    let visitor = if is_asset(parts.uri.path()) {
+        None
+    } else {
+        identify(&console, &mut parts, &root).await
+    };
     if let Some(visitor) = &visitor
-        && !admit_connection(&parts, visitor.grant()).await
+        && !Admission::admit_request(&parts, &visitor.grant().principal()).await
     {
         return AccessRejection::NoFreePermit.into_response();
     }
     let is_public = is_public(parts.uri.path());
     let mut response = match admit_form(&mut parts, body, visitor.as_ref(), is_public).await {
         Ok(body) if is_public || visitor.is_some() => {
-            parts.extensions.insert(console.clone());
             if let Some(visitor) = &visitor {
                 parts.extensions.insert(visitor.clone());
             }
@@ -119,22 +118,13 @@ fn reject_source(console: &Console, parts: &Parts) -> Option<Response> {
     }
 }
 
-/// Marks the connection as authenticated. Otherwise a TCP connection would be closed after
-/// `tcp.authentication_timeout_ms`. Returns `false` if the principal has too many connections.
-async fn admit_connection(parts: &Parts, grant: &AccessGrant) -> bool {
-    let principal = grant.principal();
-    if let Some(connection_bytes) = parts.extensions.get::<ConnectionBytes>() {
-        connection_bytes.set_principal(&principal);
-    }
-    match parts.extensions.get::<Arc<Admission>>() {
-        Some(admission) => admission.admit(&principal).await,
-        None => true,
-    }
-}
-
 /// Returns whether the path needs no session.
 fn is_public(path: &str) -> bool {
-    path == "/sign-in" || path.starts_with("/assets/")
+    path == "/sign-in" || is_asset(path)
+}
+
+fn is_asset(path: &str) -> bool {
+    path.starts_with("/assets/")
 }
 
 /// Returns the visitor of a request, or `None` if the browser is not signed in.
@@ -184,7 +174,7 @@ fn forwarded_user(parts: &Parts) -> Option<(AccessGrant, String, String)> {
 /// Returns the session of the request's cookie.
 async fn find_session(console: &Console, parts: &mut Parts) -> Option<Arc<BrowserSession>> {
     let cookie = read_cookie(&parts.headers)?.to_owned();
-    let sessions = &console.gateway.process().browser_sessions;
+    let sessions = console.sessions();
     let session = sessions.find(&cookie, console.session_lifetime())?;
     match check_token(console, &session).await {
         Ok(true) => {}

@@ -69,15 +69,15 @@ impl PageError {
         };
         let message = notice(Tone::Bad, untrusted(&self.to_string()));
         match visitor {
-            Some(visitor) => Page {
-                title,
-                section: Section::Home,
-                actions: None,
-                live: "",
-                body: html! { (message) p { a href=(visitor.href("home")) { "Go to the home page" } } },
+            Some(visitor) => {
+                let home = html! { p { a href=(visitor.href("home")) { "Go to the home page" } } };
+                Page::new(title, Section::Home, html! { (message) (home) }).render(visitor)
             }
-            .render(visitor),
-            None => bare_page(root, title, html! { (message) p { a href={ (root) "sign-in" } { "Sign in" } } }),
+            None => bare_page(
+                root,
+                title,
+                html! { (message) p { a href={ (root) "sign-in" } { "Sign in" } } },
+            ),
         }
     }
 }

@@ -24,7 +24,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use pillion_config::ConsoleSection;
 use pillion_gateway::Gateway;
-use pillion_gateway::access::{AccessGate, AccessGrant, SessionLifetime};
+use pillion_gateway::access::{AccessGate, AccessGrant, BrowserSessions, SessionLifetime};
 use pillion_management::servers::Servers;
 use pillion_management::{approvals, pins};
 
@@ -45,6 +45,10 @@ pub struct Console {
 }
 
 impl Console {
+    fn sessions(&self) -> &BrowserSessions {
+        &self.gateway.process().browser_sessions
+    }
+
     fn session_lifetime(&self) -> SessionLifetime {
         SessionLifetime {
             idle: self.section.idle_timeout,

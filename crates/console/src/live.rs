@@ -89,7 +89,7 @@ impl ChangeStream {
         let Some(SessionCookie(cookie)) = &self.cookie else {
             return true;
         };
-        let sessions = &self.console.gateway.process().browser_sessions;
+        let sessions = self.console.sessions();
         match sessions.peek(cookie, self.console.session_lifetime()) {
             Some(session) => check_token(&self.console, &session).await.unwrap_or(false),
             None => false,

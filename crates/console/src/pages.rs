@@ -40,7 +40,7 @@ pub(crate) fn routes() -> Router<Console> {
         .route("/tools/{name}", get(tools::show).post(tools::run))
         .route("/servers", get(servers::list).post(servers::add))
         .route("/servers/new", get(servers::new))
-        .route("/servers/{id}", get(servers::show).post(servers::change))
+        .route("/servers/{id}", get(servers::show))
         .route(
             "/servers/{id}/remove",
             get(servers::confirm_removal).post(servers::remove),

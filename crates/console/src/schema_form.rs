@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, HashSet};
 
 use maud::{Markup, html};
-use pillion_gateway::pins::visible;
+use pillion_core::truncated;
 use serde_json::{Map, Value};
 
 use crate::form::FormFields;
-use crate::ui::untrusted_beginning;
+use crate::ui::{Field, FormControl, untrusted_beginning};
 
 /// The beginning of the names of the controls; the rest is the JSON Pointer (RFC 6901) of the value.
 const PREFIX: &str = "arguments.";
 
 /// The name of the button that adds an item to a list. Its value is the list's JSON Pointer.
-pub(crate) const ADD_ITEM: &str = "add-item";
+const ADD_ITEM: &str = "add-item";
 
 /// Maximum depth of nested objects and lists that have controls of their own.
 const MAX_DEPTH: usize = 5;
@@ -298,9 +298,6 @@ impl SchemaForm {
     ) -> Markup {
         let fault = self.faults.get(pointer);
         let name = format!("{PREFIX}{pointer}");
-        let notes = format!("{name}-notes");
-        let described_by = (hint.is_some() || fault.is_some()).then_some(&notes);
-        let invalid = fault.is_some().then_some("true");
         let text = match (fault, value) {
             (Some((text, _)), _) => text.clone(),
             (None, None | Some(Value::Null)) => String::new(),
@@ -311,33 +308,47 @@ impl SchemaForm {
             }
             (None, Some(value)) => value.to_string(),
         };
-        html! {
-            div .field {
-                label for=(name) { (untrusted_beginning(label, MAX_HINT_BYTES)) @if is_required { " *" } }
-                @match control {
-                    Control::Options(options) => select id=(name) name=(name) aria-describedby=[described_by] aria-invalid=[invalid] {
-                        option value="" { "" }
-                        @for option in *options {
-                            @let json = option.to_string();
-                            option value=(json) selected[json == text] { (visible(option.as_str().unwrap_or(&json))) }
-                        }
-                    },
-                    Control::Boolean => select id=(name) name=(name) aria-describedby=[described_by] aria-invalid=[invalid] {
-                        @for option in ["", "true", "false"] { option value=(option) selected[option == text] { (option) } }
-                    },
-                    Control::Json => textarea .code id=(name) name=(name) rows="4" spellcheck="false" placeholder="JSON" aria-describedby=[described_by] aria-invalid=[invalid] { (text) },
-                    Control::Number { .. } => input id=(name) name=(name) inputmode="decimal" value=(text) aria-describedby=[described_by] aria-invalid=[invalid];,
-                    _ => textarea id=(name) name=(name) rows="1" aria-describedby=[described_by] aria-invalid=[invalid] { (text) },
-                }
-                @if described_by.is_some() {
-                    div id=(notes) {
-                        @if let Some((_, message)) = fault { p .fault { (message) } }
-                        @if let Some(hint) = hint { p .hint { (untrusted_beginning(hint, MAX_HINT_BYTES)) } }
-                    }
-                }
-            }
-        }
+        let options = match control {
+            Control::Options(options) => option_texts(options),
+            Control::Boolean => ["true", "false"]
+                .map(|text| (text.to_owned(), text.to_owned()))
+                .into(),
+            _ => Vec::new(),
+        };
+        let no_option = ("", "");
+        let choices = options
+            .iter()
+            .map(|(json, label)| (json.as_str(), label.as_str()));
+        let form_control = match control {
+            Control::Options(_) | Control::Boolean => FormControl::Select {
+                value: &text,
+                options: std::iter::once(no_option).chain(choices).collect(),
+            },
+            Control::Number { .. } => FormControl::Number { value: &text },
+            Control::Json => FormControl::Json {
+                value: &text,
+                rows: 4,
+            },
+            _ => FormControl::Lines { value: &text },
+        };
+        let required_mark = if is_required { " *" } else { "" };
+        let marked_label = format!("{}{required_mark}", truncated(label, MAX_HINT_BYTES - 2));
+        let message = fault.map(|(_, message)| message.as_str());
+        Field::new(&name, &marked_label, form_control)
+            .with_hint(hint)
+            .with_fault(message)
+            .render()
     }
+}
+
+/// Returns the values of an `enum`, each as JSON and as its label.
+fn option_texts(options: &[Value]) -> Vec<(String, String)> {
+    let texts = options.iter().map(|option| {
+        let json = option.to_string();
+        let label = option.as_str().map_or_else(|| json.clone(), str::to_owned);
+        (json, label)
+    });
+    texts.collect()
 }
 
 /// Parses the text of a control, or returns why the text is rejected.

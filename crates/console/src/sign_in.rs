@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::Console;
 use crate::admission::{SessionCookie, set_cookie};
 use crate::form::{FormFields, QueryFields};
-use crate::ui::{Field, FormControl, Tone, bare_page, notice};
+use crate::ui::{Field, FormControl, Tone, bare_page, notice, with_query};
 
 /// Redirects a browser that is not signed in to the sign-in page, which returns to `uri`.
 pub(crate) fn redirect(root: &str, uri: &Uri) -> Response {
@@ -20,10 +20,10 @@ pub(crate) fn redirect(root: &str, uri: &Uri) -> Response {
         .path_and_query()
         .map_or("", |path| path.as_str())
         .trim_start_matches('/');
-    let query: String = form_urlencoded::Serializer::new(String::new())
-        .append_pair("return", path)
-        .finish();
-    see_other(&format!("{root}sign-in?{query}"), None)
+    see_other(
+        &with_query(&format!("{root}sign-in"), [("return", path)]),
+        None,
+    )
 }
 
 /// Shows the sign-in page, or signs in with the code of a link.
@@ -38,9 +38,9 @@ pub(crate) async fn show(
     let Some(code) = query.text("code").filter(|_| method == Method::GET) else {
         return page(&console, &target, None).into_response();
     };
-    match console.gateway.process().browser_sessions.redeem_code(code) {
+    match console.sessions().redeem_code(code) {
         Some(owner) => {
-            let cookie = console.gateway.process().browser_sessions.begin(owner);
+            let cookie = console.sessions().begin(owner);
             // A page instead of a redirect: after a redirect, a browser that followed the link from
             // another site would not send the cookie, which is `SameSite=Strict`.
             let body = html! {
@@ -81,7 +81,7 @@ pub(crate) async fn sign_in(
                 user,
                 token: Some(token),
             };
-            let cookie = console.gateway.process().browser_sessions.begin(owner);
+            let cookie = console.sessions().begin(owner);
             see_other(&target, Some(set_cookie(&headers, Some(&cookie))))
         }
         Ok(None) => {
@@ -107,23 +107,22 @@ pub(crate) async fn sign_out(
     headers: HeaderMap,
 ) -> Response {
     if let Some(Extension(SessionCookie(cookie))) = cookie {
-        console.gateway.process().browser_sessions.end(&cookie);
+        console.sessions().end(&cookie);
     }
     see_other("./sign-in", Some(set_cookie(&headers, None)))
 }
 
 fn page(console: &Console, target: &str, fault: Option<&str>) -> Markup {
     let body = html! {
+        @if let Some(fault) = fault { (notice(Tone::Bad, html! { (fault) })) }
         @if console.accepts_tokens() {
-            @if let Some(fault) = fault { (notice(Tone::Bad, html! { (fault) })) }
             form .stack method="post" action="./sign-in" {
                 input type="hidden" name="return" value=(target);
-                (Field { name: "token", label: "Access token", hint: Some("Created with pillion tokens create."), fault: None, control: FormControl::Secret }.render())
+                (Field::new("token", "Access token", FormControl::Secret).with_hint("Created with pillion tokens create.").render())
                 div { button .primary type="submit" { "Sign in" } }
             }
             p .muted { "On the sidecar's host, " code { "pillion console" } " prints a link that signs you in." }
         } @else {
-            @if let Some(fault) = fault { (notice(Tone::Bad, html! { (fault) })) }
             p { "Run " code { "pillion console" } " on the sidecar's host. It prints a link that signs you in, once, within a minute." }
         }
     };

@@ -13,21 +13,28 @@ mod layout;
 mod text;
 
 use maud::{Markup, html};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 pub(crate) use chart::{Bar, bar_chart};
 pub(crate) use form::{CSRF_FIELD, Field, FormControl, action_form, hidden_fields};
 pub(crate) use format::{byte_count, count, duration, millis, number, time};
 pub(crate) use json::{indented, json};
 pub(crate) use layout::{Page, bare_page};
+pub(crate) use pillion_wire::route::encode_segment;
 pub(crate) use text::{name, untrusted, untrusted_beginning};
 
-/// The characters that are percent-encoded in a path segment.
-const SEGMENT_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
-
-/// Returns a name as one segment of a URL's path.
-pub(crate) fn encode_segment(name: &str) -> String {
-    utf8_percent_encode(name, SEGMENT_ESCAPES).to_string()
+/// Adds a query to a URL.
+pub(crate) fn with_query<'a>(
+    url: &str,
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> String {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(pairs)
+        .finish();
+    if query.is_empty() {
+        url.to_owned()
+    } else {
+        format!("{url}?{query}")
+    }
 }
 
 /// How good or bad a state is.

@@ -19,7 +19,7 @@ pub use browser_sessions::{
     BrowserSession, BrowserSessions, SIGN_IN_CODE_TTL, SessionLifetime, SessionOwner,
 };
 pub use gate::{AccessGate, AccessRejection};
-pub use grant::{AccessGrant, GrantHolder, OtherUser, Scope, Users};
+pub use grant::{AccessGrant, GrantHolder, MAX_USER_BYTES, OtherUser, Scope, Users};
 pub use rules::{Peer, PeerRules, RuleError};
 pub use stored_tokens::{NewToken, StoredTokens};
 pub use token_list::{CheckFuture, TokenCheck, TokenCheckError, TokenList, TokenListError};

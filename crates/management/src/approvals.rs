@@ -66,7 +66,7 @@ impl ApprovalQuery {
         let now = Some(Timestamp::now());
         let mut filter = ApprovalFilter {
             tool: self.tool.clone(),
-            user: user_filter(grant.only_user(), self.user.clone())?,
+            user: user_filter(grant, self.user.clone())?,
             only_verified: grant.only_user().is_some(),
             ..ApprovalFilter::default()
         };
@@ -169,7 +169,8 @@ pub async fn decide(
         .as_ref()
         .is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS)
     {
-        return Err(invalid_reason());
+        let expected = format!("at most {MAX_REASON_CHARS} characters");
+        return Err(RequestError::invalid_parameter("reason", expected));
     }
     let store = require_store(gateway)?;
     let record = find_record(&*store, id, grant).await?;
@@ -211,20 +212,12 @@ fn unknown_error(id: &str) -> RequestError {
     ApprovalError::Unknown { id: id.to_owned() }.into()
 }
 
-/// Returns the error for a reason that is too long, or not text.
-#[must_use]
-pub fn invalid_reason() -> RequestError {
-    let expected = format!("a string of at most {MAX_REASON_CHARS} characters");
-    RequestError::invalid_parameter("reason", expected)
-}
-
 /// Returns the approval with this ID, if the client may see the approval.
 async fn find_record(store: &dyn Store, id: &str, grant: &AccessGrant) -> Result<ApprovalRecord> {
     let stored_record = store.find_approval(id).await?;
     let visible_record =
         stored_record.filter(|record| grant.may_see_records_of(record.verified_user()));
-    let unknown_approval = || ApprovalError::Unknown { id: id.to_owned() };
-    Ok(visible_record.ok_or_else(unknown_approval)?)
+    visible_record.ok_or_else(|| unknown_error(id))
 }
 
 /// Returns the size of an approval's stored JSON, in bytes.

@@ -110,7 +110,7 @@ impl CallQuery {
             server: self.server.map(|server| servers.find_name(server)),
             tool: self.tool,
             only_verified: grant.only_user().is_some(),
-            user: user_filter(grant.only_user(), self.user)?,
+            user: user_filter(grant, self.user)?,
             parent: parse_parameter("parent", self.parent.as_deref(), expected_id)?,
             status,
             from: parse_time("from", self.from.as_deref())?,
@@ -211,17 +211,13 @@ pub async fn find(
     Ok(build_entry(call, &ServerIds::new(servers)))
 }
 
-/// Returns the user whose records are requested. `only_user`, if set, is the only user whose
-/// records the client may see.
+/// Returns the user whose records are requested: with a grant for a single user, this user.
 pub(crate) fn user_filter(
-    only_user: Option<&str>,
+    grant: &AccessGrant,
     requested_user: Option<String>,
 ) -> Result<Option<String>, OtherUser> {
-    match (only_user, requested_user) {
-        (Some(only_user), Some(requested_user)) if only_user != requested_user => Err(OtherUser),
-        (Some(only_user), _) => Ok(Some(only_user.to_owned())),
-        (None, requested_user) => Ok(requested_user),
-    }
+    let resolved_user = grant.resolve_user(requested_user);
+    resolved_user.map(|(user, _)| user).map_err(|_| OtherUser)
 }
 
 fn parse_time(name: &'static str, text: Option<&str>) -> Result<Option<Timestamp>> {

@@ -265,6 +265,12 @@ impl Servers {
         Ok(())
     }
 
+    /// Enables or disables the server with this ID or name. Returns the server's ID.
+    pub async fn set_enabled(&self, key: &str, is_enabled: bool) -> Result<String> {
+        let keys = Map::from_iter([("enabled".to_owned(), Value::Bool(is_enabled))]);
+        self.change(key, keys, UpdateMode::Patch).await
+    }
+
     /// Adds the server that `keys`, the members of a request body, describe. Returns the new
     /// server's ID.
     pub async fn add(&self, keys: Map<String, Value>) -> Result<String> {

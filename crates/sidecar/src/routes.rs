@@ -58,7 +58,6 @@ use pillion_gateway::access::{
     AccessGate, AccessGrant, AccessRejection, Admission, Peer, Scope, TokenValidity,
 };
 use pillion_gateway::telemetry::Span;
-use pillion_gateway::waiting_bytes::ConnectionBytes;
 use request_memory::RequestMemory;
 
 /// Maximum length of a client's request ID, in bytes.
@@ -284,12 +283,6 @@ async fn authenticate(State(app): State<App>, request: Request, next: Next) -> R
                 Err(rejection) => return rejection.into_response(),
             };
             if let Some(grant) = &grant {
-                let admission = parts.extensions.get::<Arc<Admission>>();
-                if let Some(admission) = admission.map(Arc::clone)
-                    && !admission.admit(&grant.principal()).await
-                {
-                    return AccessRejection::NoFreePermit.into_response();
-                }
                 let current_app = parts.extensions.get().map(CurrentApp::downgrade);
                 let token_validity = AccessGate::token_validity(&parts, grant, move || {
                     let current_app = current_app.as_ref()?()?;
@@ -301,12 +294,14 @@ async fn authenticate(State(app): State<App>, request: Request, next: Next) -> R
         }
         local_peer => Some(local_grant(local_peer)),
     };
+    if let Some(grant) = &grant
+        && !Admission::admit_request(&parts, &grant.principal()).await
+    {
+        return AccessRejection::NoFreePermit.into_response();
+    }
     let memory = RequestMemory::for_body(body.size_hint().upper(), &app, grant.as_ref());
     if let Some(grant) = grant {
         tracing::Span::current().record("client", &grant.name);
-        if let Some(connection_bytes) = parts.extensions.get::<ConnectionBytes>() {
-            connection_bytes.set_principal(&grant.principal());
-        }
         parts.extensions.insert(grant);
     }
     if let Some(memory) = &memory {

@@ -23,6 +23,12 @@ use crate::{
 /// The characters that are percent-encoded in a path segment; more than RFC 3986 requires.
 const SEGMENT_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
+/// Returns `text` as one segment of a URL's path, percent-encoded.
+#[must_use]
+pub fn encode_segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT_ESCAPES).to_string()
+}
+
 /// A route of the API, whose response body is a `Response` and whose path has `N` parameters.
 ///
 /// `Response` is `()` if the body is not JSON, or if no client of Pillion reads it.

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::form::{FormFields, QueryFields};
 use crate::ui::{
     Field, FormControl, Page, Tone, card, empty_state, encode_segment, facts, hidden_fields, json,
-    name, notice, pagination, status_badge, time, untrusted, untrusted_beginning, user,
+    name, notice, pagination, status_badge, time, untrusted, untrusted_beginning, user, with_query,
 };
 use crate::visitor::{Section, Visitor};
 
@@ -51,14 +51,23 @@ pub(super) async fn list(
         PageQuery::after(after),
     )
     .await?;
-    let next = approvals
-        .next
-        .as_ref()
-        .map(|next| format!("approvals?status={state}&after={next}"));
+    let page_url = |after: Option<&str>| {
+        let filters = [
+            ("status", Some(state)),
+            ("tool", tool),
+            ("user", query.text("user")),
+            ("after", after),
+        ];
+        let pairs = filters
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        with_query(&visitor.href("approvals"), pairs)
+    };
+    let next = approvals.next.as_deref().map(|next| page_url(Some(next)));
     let body = html! {
         form .filters method="get" {
-            (Field { name: "status", label: "Status", hint: None, fault: None, control: FormControl::Select { value: state, options: STATES.to_vec() } }.render())
-            (Field { name: "tool", label: "Tool", hint: None, fault: None, control: FormControl::Text { value: tool.unwrap_or_default() } }.render())
+            (Field::new("status", "Status", FormControl::Select { value: state, options: STATES.to_vec() }).render())
+            (Field::text("tool", "Tool", tool.unwrap_or_default()).render())
             button type="submit" { "Show" }
         }
         section #approvals .card data-live-part {
@@ -73,17 +82,11 @@ pub(super) async fn list(
                     thead { tr { th { "Created" } th { "Status" } th { "Tool" } th { "For" } th { "Arguments" } } }
                     tbody { @for approval in &approvals.approvals { (row(&visitor, approval)) } }
                 } }
-                (pagination(after.map(|_| format!("approvals?status={state}")), next.map(|next| visitor.href(&next))))
+                (pagination(after.map(|_| page_url(None)), next))
             }
         }
     };
-    let page = Page {
-        title: "Approvals",
-        section: Section::Approvals,
-        actions: None,
-        live: "approval",
-        body,
-    };
+    let page = Page::new("Approvals", Section::Approvals, body).with_live("approval");
     Ok(page.render(&visitor))
 }
 
@@ -234,13 +237,7 @@ fn approval_page(visitor: &Visitor, approval: &ApprovalEntry, draft: &Draft<'_>)
         }
         @if is_pending && visitor.may(Scope::Approve) { (decision_form(visitor, approval, arguments, draft)) }
     };
-    let page = Page {
-        title: "Approval",
-        section: Section::Approvals,
-        actions: None,
-        live: "approval",
-        body,
-    };
+    let page = Page::new("Approval", Section::Approvals, body).with_live("approval");
     page.render(visitor)
 }
 
@@ -259,7 +256,7 @@ fn decision_form(
             (hidden_fields(visitor))
             // The default button of the form is disabled, so that Enter in a field decides nothing.
             button type="submit" disabled hidden {}
-            (Field { name: "reason", label: "Reason", hint: Some("Recorded with the decision. The caller of a denied call sees the reason."), fault: None, control: FormControl::Text { value: draft.reason } }.render())
+            (Field::text("reason", "Reason", draft.reason).with_hint("Recorded with the decision. The caller of a denied call sees the reason.").render())
             div .row {
                 button .primary type="submit" name="decision" value="approve" data-key="a" { "Approve once" }
                 button .danger type="submit" name="decision" value="deny" data-key="d" { "Deny" }
@@ -268,7 +265,7 @@ fn decision_form(
             details open[draft.arguments.is_some()] {
                 summary { "Change the arguments" }
                 div .stack {
-                    (Field { name: "arguments", label: "Arguments", hint: Some("Leave redacted values as shown: the call runs with the original values."), fault: None, control: FormControl::Json { value: &edited_arguments, rows: 12 } }.render())
+                    (Field::new("arguments", "Arguments", FormControl::Json { value: &edited_arguments, rows: 12 }).with_hint("Leave redacted values as shown: the call runs with the original values.").render())
                     div { button type="submit" name="decision" value="edit" { "Approve with these arguments" } }
                 }
             }

@@ -25,7 +25,7 @@ use crate::error::{PageError, Result};
 use crate::form::{FormFields, QueryFields};
 use crate::ui::{
     Field, FormControl, Page, Tone, badge, card, count, empty_state, encode_segment, facts, json,
-    millis, name, pagination, status_badge, time, untrusted, untrusted_beginning, user,
+    millis, name, pagination, status_badge, time, untrusted, untrusted_beginning, user, with_query,
 };
 use crate::visitor::{Section, Visitor};
 
@@ -81,18 +81,17 @@ fn complete_time(text: String) -> String {
     }
 }
 
-/// Returns the query string with the filters and one more parameter.
-fn filter_query(query: &FormFields, more: Option<(&str, &str)>) -> String {
-    let mut serializer = form_urlencoded::Serializer::new(String::new());
-    for filter in FILTERS {
-        if let Some(value) = query.text(filter) {
-            serializer.append_pair(filter, value);
-        }
-    }
-    if let Some((name, value)) = more {
-        serializer.append_pair(name, value);
-    }
-    serializer.finish()
+/// Returns the URL of `path` with the filters and one more parameter.
+fn filtered_url(
+    visitor: &Visitor,
+    path: &str,
+    query: &FormFields,
+    more: Option<(&str, &str)>,
+) -> String {
+    let filters = FILTERS
+        .iter()
+        .filter_map(|filter| Some((*filter, query.text(filter)?)));
+    with_query(&visitor.href(path), filters.chain(more))
 }
 
 pub(super) async fn list(
@@ -109,13 +108,12 @@ pub(super) async fn list(
         PageQuery::after(after),
     )
     .await?;
-    let next = calls.next.as_ref().map(|next| {
-        visitor.href(&format!(
-            "calls?{}",
-            filter_query(&query, Some(("after", next)))
-        ))
-    });
-    let first = after.map(|_| visitor.href(&format!("calls?{}", filter_query(&query, None))));
+    let page_url = |more| filtered_url(&visitor, "calls", &query, more);
+    let next = calls
+        .next
+        .as_deref()
+        .map(|next| page_url(Some(("after", next))));
+    let first = after.map(|_| page_url(None));
     let has_filter = FILTERS.iter().any(|filter| query.text(filter).is_some());
     let body = html! {
         (filter_form(&query))
@@ -135,37 +133,21 @@ pub(super) async fn list(
             }
         }
     };
-    let export = |format| {
-        visitor.href(&format!(
-            "calls/export?{}",
-            filter_query(&query, Some(("format", format)))
-        ))
-    };
+    let export = |format| filtered_url(&visitor, "calls/export", &query, Some(("format", format)));
     let actions = html! {
         a .button href=(export("csv")) { "CSV" }
         a .button href=(export("jsonl")) { "JSON lines" }
     };
-    let page = Page {
-        title: "Calls",
-        section: Section::Calls,
-        actions: Some(actions),
-        live: "call",
-        body,
-    };
+    let page = Page::new("Calls", Section::Calls, body)
+        .with_live("call")
+        .with_actions(actions);
     Ok(page.render(&visitor))
 }
 
 fn filter_form(query: &FormFields) -> Markup {
     let text = |name, label| {
         let value = query.text(name).unwrap_or_default();
-        Field {
-            name,
-            label,
-            hint: None,
-            fault: None,
-            control: FormControl::Text { value },
-        }
-        .render()
+        Field::text(name, label, value).render()
     };
     let status = query.text("status").unwrap_or_default();
     html! {
@@ -173,7 +155,7 @@ fn filter_form(query: &FormFields) -> Markup {
             (text("tool", "Tool"))
             (text("server", "Server"))
             (text("user", "User"))
-            (Field { name: "status", label: "Status", hint: None, fault: None, control: FormControl::Select { value: status, options: STATUSES.to_vec() } }.render())
+            (Field::new("status", "Status", FormControl::Select { value: status, options: STATUSES.to_vec() }).render())
             (text("from", "From (UTC)"))
             (text("until", "Until (UTC)"))
             button type="submit" { "Show" }
@@ -266,13 +248,7 @@ pub(super) async fn show(
             }
         }
     };
-    let page = Page {
-        title: "Call",
-        section: Section::Calls,
-        actions: None,
-        live: "call",
-        body,
-    };
+    let page = Page::new("Call", Section::Calls, body).with_live("call");
     Ok(page.render(&visitor))
 }
 

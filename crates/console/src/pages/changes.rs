@@ -14,7 +14,7 @@ use crate::error::{PageError, Result};
 use crate::form::{FormFields, QueryFields};
 use crate::ui::{
     Page, Tone, card, empty_state, facts, hidden_fields, indented, json, name, notice,
-    status_badge, time, untrusted,
+    status_badge, time, untrusted, with_query,
 };
 use crate::visitor::{Section, Visitor};
 
@@ -45,27 +45,16 @@ pub(super) async fn list(
             }
         }
     };
-    let page = Page {
-        title: "Changes",
-        section: Section::Changes,
-        actions: None,
-        live: "tools",
-        body,
-    };
+    let page = Page::new("Changes", Section::Changes, body).with_live("tools");
     Ok(page.render(&visitor))
 }
 
 /// Returns the URL of the page of a pin. The names are in the query, because a name such as `..` cannot
 /// be in a path.
 fn pin_url(visitor: &Visitor, pin: &PinEntry) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query
-        .append_pair("server", &pin.server)
-        .append_pair("tool", &pin.tool);
-    if let Some(user) = &pin.user {
-        query.append_pair("user", user);
-    }
-    visitor.href(&format!("changes/tool?{}", query.finish()))
+    let names = [("server", pin.server.as_str()), ("tool", pin.tool.as_str())];
+    let user = pin.user.as_deref().map(|user| ("user", user));
+    with_query(&visitor.href("changes/tool"), names.into_iter().chain(user))
 }
 
 /// Returns the tool that a query names.
@@ -115,13 +104,7 @@ fn pin_page(visitor: &Visitor, response: &PinResponse) -> Markup {
         @if !response.changes.is_empty() { (card("Changes", None, change_table(&response.changes))) }
         (card("Accepted definition", None, html! { div .content { (json("definition", &response.definition.to_string(), None)) } }))
     };
-    let page = Page {
-        title: &pin.tool,
-        section: Section::Changes,
-        actions: None,
-        live: "",
-        body,
-    };
+    let page = Page::new(&pin.tool, Section::Changes, body);
     page.render(visitor)
 }
 

@@ -55,23 +55,16 @@ pub(super) async fn show(State(_console): State<Console>, visitor: Visitor) -> P
         }))
         (card("Form", None, html! {
             form .content method="get" action="components" {
-                (Field { name: "text", label: "Text", hint: Some("A hint"), fault: None, control: FormControl::Text { value: "value" } }.render())
-                (Field { name: "faulty", label: "Rejected", hint: None, fault: Some("Why it was rejected"), control: FormControl::Text { value: "value" } }.render())
-                (Field { name: "secret", label: "Secret", hint: None, fault: None, control: FormControl::Secret }.render())
-                (Field { name: "choice", label: "Choice", hint: None, fault: None, control: FormControl::Select { value: "b", options: vec![("a", "A"), ("b", "B")] } }.render())
-                (Field { name: "json", label: "JSON", hint: None, fault: None, control: FormControl::Json { value: "{}", rows: 4 } }.render())
+                (Field::text("text", "Text", "value").with_hint("A hint").render())
+                (Field::text("faulty", "Rejected", "value").with_fault(Some("Why it was rejected")).render())
+                (Field::new("secret", "Secret", FormControl::Secret).render())
+                (Field::new("choice", "Choice", FormControl::Select { value: "b", options: vec![("a", "A"), ("b", "B")] }).render())
+                (Field::new("json", "JSON", FormControl::Json { value: "{}", rows: 4 }).render())
                 div .row { button .primary type="submit" { "Primary" } button type="submit" { "Secondary" } button .danger type="submit" { "Dangerous" } }
             }
         }))
         (card("Nothing to show", None, empty_state("No calls yet", html! { "Run a tool: " (count(2, "tool")) " are offered." })))
         p { (action_form(&visitor, "sign-out", "A form with one button", "")) }
     };
-    Ok(Page {
-        title: "Components",
-        section: Section::Home,
-        actions: None,
-        live: "",
-        body,
-    }
-    .render(&visitor))
+    Ok(Page::new("Components", Section::Home, body).render(&visitor))
 }

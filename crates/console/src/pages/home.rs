@@ -41,13 +41,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Pa
         div #calls data-live-part { (call_chart(&visitor, bars)) }
         div #servers data-live-part { (failing_servers(&console, &visitor)) }
     };
-    let page = Page {
-        title: "Home",
-        section: Section::Home,
-        actions: None,
-        live: "call,approval,server,tools",
-        body,
-    };
+    let page = Page::new("Home", Section::Home, body).with_live("call,approval,server,tools");
     Ok(page.render(&visitor))
 }
 

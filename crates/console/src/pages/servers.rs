@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use pillion_gateway::access::Scope;
-use pillion_management::servers::{ServerError, Servers, UpdateMode, run_to_completion};
+use pillion_management::servers::{ServerError, Servers, run_to_completion};
 use pillion_wire::{ServerEntry, ServerTrial};
 use serde_json::{Map, Value};
 
@@ -23,10 +23,8 @@ use crate::visitor::{Section, Visitor};
 /// Maximum length of an error in the list, in bytes.
 const MAX_ERROR_BYTES: usize = 300;
 
-fn require_servers(console: &Console) -> Result<Arc<Servers>> {
-    console.servers.clone().ok_or(PageError::NotFound(
-        "This sidecar has no store, so its servers cannot be managed.",
-    ))
+fn require_servers(console: &Console) -> Result<Arc<Servers>, ServerError> {
+    console.servers.clone().ok_or(ServerError::NoStore)
 }
 
 pub(super) async fn list(State(console): State<Console>, visitor: Visitor) -> PageResult {
@@ -46,13 +44,9 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor) -> Pa
     let actions = visitor
         .may(Scope::Admin)
         .then(|| html! { a .button.primary href=(visitor.href("servers/new")) { "Add a server" } });
-    let page = Page {
-        title: "Servers",
-        section: Section::Servers,
-        actions,
-        live: "server",
-        body,
-    };
+    let page = Page::new("Servers", Section::Servers, body)
+        .with_live("server")
+        .with_actions(actions);
     Ok(page.render(&visitor))
 }
 
@@ -145,13 +139,7 @@ fn server_page(visitor: &Visitor, server: &ServerEntry, trial: Option<&ServerTri
             }))
         }
     };
-    let page = Page {
-        title: &server.name,
-        section: Section::Servers,
-        actions: None,
-        live: "server,tools",
-        body,
-    };
+    let page = Page::new(&server.name, Section::Servers, body).with_live("server,tools");
     page.render(visitor)
 }
 
@@ -206,24 +194,17 @@ fn new_server_page(visitor: &Visitor, draft: &NewServer<'_>) -> Markup {
         @if let Some(trial) = &draft.trial { (trial_notice(trial)) }
         section .card { form .content method="post" action=(visitor.href("servers")) {
             (hidden_fields(visitor))
-            (Field { name: "name", label: "Name", hint: Some("Also the beginning of its tools' names."), fault: fault("name"), control: FormControl::Text { value: draft.name } }.render())
-            (Field { name: "url", label: "URL", hint: Some("Such as https://mcp.example.com/mcp"), fault: fault("url"), control: FormControl::Text { value: draft.url } }.render())
-            (Field { name: "description", label: "Description", hint: None, fault: None, control: FormControl::Text { value: draft.description } }.render())
-            (Field { name: "token", label: "Bearer token", hint: Some("Encrypted in the store, and never shown again."), fault: fault("token"), control: FormControl::Secret }.render())
+            (Field::text("name", "Name", draft.name).with_hint("Also the beginning of its tools' names.").with_fault(fault("name")).render())
+            (Field::text("url", "URL", draft.url).with_hint("Such as https://mcp.example.com/mcp").with_fault(fault("url")).render())
+            (Field::text("description", "Description", draft.description).render())
+            (Field::new("token", "Bearer token", FormControl::Secret).with_hint("Encrypted in the store, and never shown again.").with_fault(fault("token")).render())
             div .row {
                 button type="submit" name="action" value="test" { "Test and list the tools" }
                 button .primary type="submit" name="action" value="add" { "Add" }
             }
         } }
     };
-    Page {
-        title: "Add a server",
-        section: Section::Servers,
-        actions: None,
-        live: "",
-        body,
-    }
-    .render(visitor)
+    Page::new("Add a server", Section::Servers, body).render(visitor)
 }
 
 pub(super) async fn add(
@@ -286,32 +267,6 @@ fn fault_of(error: &ServerError) -> (String, String) {
     }
 }
 
-pub(super) async fn change(
-    State(console): State<Console>,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    form: FormFields,
-) -> Result<Response> {
-    visitor.require(Scope::Admin)?;
-    let mut keys = Map::new();
-    for key in ["name", "url", "description"] {
-        if let Some(value) = form.text(key) {
-            keys.insert(key.to_owned(), Value::from(value));
-        }
-    }
-    let changed_id = change_server(&console, id, keys).await?;
-    Ok(redirect_to(
-        &visitor.href(&format!("servers/{}", encode_segment(&changed_id))),
-    ))
-}
-
-/// Changes a server, even if the browser disconnects meanwhile. Returns the ID of the server.
-async fn change_server(console: &Console, id: String, keys: Map<String, Value>) -> Result<String> {
-    let servers = require_servers(console)?;
-    let change = async move { servers.change(&id, keys, UpdateMode::Patch).await };
-    Ok(run_to_completion(change).await?)
-}
-
 pub(super) async fn act(
     State(console): State<Console>,
     visitor: Visitor,
@@ -319,8 +274,6 @@ pub(super) async fn act(
 ) -> Result<Response> {
     visitor.require(Scope::Admin)?;
     let servers = require_servers(&console)?;
-    let enable =
-        |is_enabled: bool| Map::from_iter([("enabled".to_owned(), Value::Bool(is_enabled))]);
     match action.as_str() {
         "test" => {
             let trial = servers.test_existing(&id).await?;
@@ -331,8 +284,10 @@ pub(super) async fn act(
             let key = id.clone();
             run_to_completion(async move { servers.reconnect(&key).await }).await?;
         }
-        "enable" => drop(change_server(&console, id.clone(), enable(true)).await?),
-        "disable" => drop(change_server(&console, id.clone(), enable(false)).await?),
+        "enable" | "disable" => {
+            let (key, is_enabled) = (id.clone(), action == "enable");
+            run_to_completion(async move { servers.set_enabled(&key, is_enabled).await }).await?;
+        }
         _ => return Err(PageError::NotFound("There is no such action.")),
     }
     Ok(redirect_to(
@@ -363,14 +318,7 @@ pub(super) async fn confirm_removal(
             }
         } }
     };
-    Ok(Page {
-        title: "Remove a server",
-        section: Section::Servers,
-        actions: None,
-        live: "",
-        body,
-    }
-    .render(&visitor))
+    Ok(Page::new("Remove a server", Section::Servers, body).render(&visitor))
 }
 
 pub(super) async fn remove(

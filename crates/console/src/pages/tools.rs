@@ -1,14 +1,17 @@
 //! The tools, and a page for each tool on which one can run it.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
+use pillion_core::executor::ResolvedCall;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, JsonObject, ToolCall, ToolOrigin, ToolResult};
-use pillion_gateway::access::Scope;
+use pillion_gateway::access::{MAX_USER_BYTES, Scope};
 use pillion_gateway::visibility::Visibility;
-use pillion_gateway::{MissingTool, NameScope};
+use pillion_gateway::{MissingTool, NameScope, Resolution};
 use serde_json::Value;
 
 use super::PageResult;
@@ -18,15 +21,12 @@ use crate::form::{FormFields, QueryFields};
 use crate::schema_form::SchemaForm;
 use crate::ui::{
     Field, FormControl, Page, Tone, badge, card, count, empty_state, encode_segment, facts,
-    hidden_fields, json, name, notice, pagination, untrusted, untrusted_beginning,
+    hidden_fields, json, name, notice, pagination, untrusted, untrusted_beginning, with_query,
 };
 use crate::visitor::{Section, Visitor};
 
 /// Maximum number of tools on one page of the list.
 const TOOLS_PER_PAGE: usize = 50;
-
-/// Maximum length of a user's name, in bytes.
-const MAX_USER_BYTES: usize = 256;
 
 /// Maximum number of words of a search.
 const MAX_SEARCH_WORDS: usize = 8;
@@ -89,11 +89,11 @@ pub(super) async fn list(
         .min(found_tools.len());
     let end = found_tools.len().min(start + TOOLS_PER_PAGE);
     let page_url = |page: usize| {
-        let mut serializer = form_urlencoded::Serializer::new(String::new());
-        serializer
-            .append_pair("search", search)
-            .append_pair("page", &page.to_string());
-        visitor.href(&format!("tools?{}", serializer.finish()))
+        let page = page.to_string();
+        with_query(
+            &visitor.href("tools"),
+            [("search", search), ("page", &page)],
+        )
     };
     let shown_tools = &found_tools[start..end];
     let unavailable_servers = &visible_tools.unavailable_servers;
@@ -118,13 +118,7 @@ pub(super) async fn list(
             }
         }
     };
-    let page = Page {
-        title: "Tools",
-        section: Section::Tools,
-        actions: None,
-        live: "tools,server",
-        body,
-    };
+    let page = Page::new("Tools", Section::Tools, body).with_live("tools,server");
     Ok(page.render(&visitor))
 }
 
@@ -147,18 +141,17 @@ fn origin(tool: &RegisteredTool) -> Markup {
     }
 }
 
-/// Finds a tool that the visitor may see.
+/// Looks up a tool for a caller.
 async fn find_tool(
     console: &Console,
-    visitor: &Visitor,
+    (context, visibility): &(CallContext, Visibility),
     name: &str,
-) -> Result<std::sync::Arc<RegisteredTool>> {
-    let (context, visibility) = call_context(visitor);
+) -> Result<(Arc<RegisteredTool>, Resolution)> {
     let mut resolution = console
         .gateway
-        .resolve(&context, &visibility, NameScope::Registered, &[name])
+        .resolve(context, visibility, NameScope::Registered, &[name])
         .await;
-    resolution.take_only().map_err(|missing| match missing {
+    let tool = resolution.take_only().map_err(|missing| match missing {
         MissingTool::NoCredential(failure) => PageError::Rejected {
             status: StatusCode::CONFLICT,
             message: failure.message,
@@ -170,7 +163,8 @@ async fn find_tool(
             PageError::NotFound("The MCP server of this tool is unavailable.")
         }
         MissingTool::Unknown => PageError::NotFound("There is no such tool."),
-    })
+    })?;
+    Ok((tool, resolution))
 }
 
 pub(super) async fn show(
@@ -178,7 +172,7 @@ pub(super) async fn show(
     visitor: Visitor,
     Path(tool_name): Path<String>,
 ) -> PageResult {
-    let tool = find_tool(&console, &visitor, &tool_name).await?;
+    let (tool, _) = find_tool(&console, &call_context(&visitor), &tool_name).await?;
     Ok(tool_page(&visitor, &tool, &TryOut::default()))
 }
 
@@ -229,24 +223,25 @@ pub(super) async fn run(
     fields: FormFields,
 ) -> Result<Response> {
     visitor.require(Scope::Execute)?;
-    let tool = find_tool(&console, &visitor, &tool_name).await?;
+    let mut caller = call_context(&visitor);
+    if let Some(user) = fields.text("user") {
+        if user.len() > MAX_USER_BYTES {
+            return Err(PageError::InvalidForm("the user's name is too long"));
+        }
+        let (user, is_verified) = visitor.grant().resolve_user(Some(user.to_owned()))?;
+        (caller.0.user, caller.0.is_user_verified) = (user, is_verified);
+    }
+    let (tool, resolution) = find_tool(&console, &caller, &tool_name).await?;
     let (mut try_out, arguments) = read_arguments(tool.definition().input_schema(), &fields);
     if let Some(arguments) = arguments {
-        let (mut context, visibility) = call_context(&visitor);
-        if let Some(user) = fields.text("user") {
-            if user.len() > MAX_USER_BYTES {
-                return Err(PageError::InvalidForm("the user's name is too long"));
-            }
-            let (user, is_verified) = visitor.grant().resolve_user(Some(user.to_owned()))?;
-            (context.user, context.is_user_verified) = (user, is_verified);
-        }
-        let resolution = console
-            .gateway
-            .resolve(&context, &visibility, NameScope::Registered, &[&tool_name])
-            .await;
+        let resolved_call = ResolvedCall {
+            call: ToolCall::new("console", tool_name, Value::Object(arguments)),
+            tool: Some(Arc::clone(&tool)),
+            wait_time: resolution.duration,
+        };
         let executor = resolution.executor(&console.gateway);
-        let call = ToolCall::new("console", tool_name, Value::Object(arguments));
-        try_out.result = Some(executor.execute_one(call, &context).await);
+        let completed_call = executor.execute_resolved(resolved_call, &caller.0).await;
+        try_out.result = Some(completed_call.result);
     }
     Ok(tool_page(&visitor, &tool, &try_out).into_response())
 }
@@ -269,13 +264,7 @@ fn tool_page(visitor: &Visitor, tool: &RegisteredTool, try_out: &TryOut) -> Mark
         }
         (card("Schema of the arguments", None, html! { div .content { (json("schema", &schema, None)) } }))
     };
-    let page = Page {
-        title: tool.name().as_str(),
-        section: Section::Tools,
-        actions: None,
-        live: "",
-        body,
-    };
+    let page = Page::new(tool.name().as_str(), Section::Tools, body);
     page.render(visitor)
 }
 
@@ -287,7 +276,7 @@ fn try_form(visitor: &Visitor, tool: &RegisteredTool, try_out: &TryOut) -> Marku
     });
     let rows = json.lines().count().clamp(6, 24);
     let user_field = html! {
-        (Field { name: "user", label: "On behalf of", hint: Some("The user whose credentials and limits apply. Empty: yourself."), fault: None, control: FormControl::Text { value: "" } }.render())
+        (Field::text("user", "On behalf of", "").with_hint("The user whose credentials and limits apply. Empty: yourself.").render())
     };
     let content = html! {
         div .content {
@@ -303,7 +292,7 @@ fn try_form(visitor: &Visitor, tool: &RegisteredTool, try_out: &TryOut) -> Marku
                     summary { "Arguments as JSON" }
                     form .stack method="post" action=(action) {
                         (hidden_fields(visitor))
-                        (Field { name: "json", label: "JSON", hint: None, fault: try_out.fault.as_deref(), control: FormControl::Json { value: &json, rows } }.render())
+                        (Field::new("json", "JSON", FormControl::Json { value: &json, rows }).with_fault(try_out.fault.as_deref()).render())
                         div { button type="submit" { "Run with this JSON" } }
                     }
                 }

@@ -1,7 +1,9 @@
 //! Forms. Each form has the session's CSRF token, and works without the script.
 
 use maud::{Markup, html};
+use pillion_gateway::pins::visible;
 
+use super::text::untrusted_beginning;
 use crate::visitor::Visitor;
 
 /// The name of the form field with the CSRF token.
@@ -22,20 +24,27 @@ pub(crate) fn action_form(visitor: &Visitor, path: &str, label: &str, class: &st
     }
 }
 
-/// A labelled control of a form, with a hint and the reason why its value was rejected.
+/// Maximum length of a label or a hint, in bytes.
+const MAX_LABEL_BYTES: usize = 500;
+
+/// A labelled control of a form. The label and the hint may be text from outside.
 pub(crate) struct Field<'a> {
     /// The name of the control, and the ID of its element.
-    pub(crate) name: &'a str,
-    pub(crate) label: &'a str,
-    pub(crate) hint: Option<&'a str>,
-    pub(crate) fault: Option<&'a str>,
-    pub(crate) control: FormControl<'a>,
+    name: &'a str,
+    label: &'a str,
+    hint: Option<&'a str>,
+    fault: Option<&'a str>,
+    control: FormControl<'a>,
 }
 
 /// The control of a [`Field`], with its current value.
 pub(crate) enum FormControl<'a> {
     /// One line of text.
     Text { value: &'a str },
+    /// A number.
+    Number { value: &'a str },
+    /// Text that may have several lines.
+    Lines { value: &'a str },
     /// One line that browsers hide and do not show again.
     Secret,
     /// Several lines of JSON.
@@ -47,7 +56,33 @@ pub(crate) enum FormControl<'a> {
     },
 }
 
-impl Field<'_> {
+impl<'a> Field<'a> {
+    pub(crate) fn new(name: &'a str, label: &'a str, control: FormControl<'a>) -> Self {
+        Self {
+            name,
+            label,
+            hint: None,
+            fault: None,
+            control,
+        }
+    }
+
+    /// Creates a field with one line of text.
+    pub(crate) fn text(name: &'a str, label: &'a str, value: &'a str) -> Self {
+        Self::new(name, label, FormControl::Text { value })
+    }
+
+    /// Sets the explanation below the control.
+    pub(crate) fn with_hint(self, hint: impl Into<Option<&'a str>>) -> Self {
+        let hint = hint.into();
+        Self { hint, ..self }
+    }
+
+    /// Sets the reason why the value was rejected, if it was.
+    pub(crate) fn with_fault(self, fault: Option<&'a str>) -> Self {
+        Self { fault, ..self }
+    }
+
     pub(crate) fn render(&self) -> Markup {
         let (name, is_invalid) = (self.name, self.fault.is_some());
         let notes = format!("{name}-notes");
@@ -55,21 +90,27 @@ impl Field<'_> {
         let invalid = is_invalid.then_some("true");
         html! {
             div .field {
-                label for=(name) { (self.label) }
+                label for=(name) { (untrusted_beginning(self.label, MAX_LABEL_BYTES)) }
                 @match &self.control {
                     FormControl::Text { value } => {
                         input #(name) name=(name) value=(value) aria-describedby=[described_by] aria-invalid=[invalid];
+                    }
+                    FormControl::Number { value } => {
+                        input #(name) name=(name) value=(value) inputmode="decimal" aria-describedby=[described_by] aria-invalid=[invalid];
+                    }
+                    FormControl::Lines { value } => {
+                        textarea #(name) name=(name) rows="1" aria-describedby=[described_by] aria-invalid=[invalid] { (value) }
                     }
                     FormControl::Secret => {
                         input #(name) name=(name) type="password" autocomplete="off" aria-describedby=[described_by] aria-invalid=[invalid];
                     }
                     FormControl::Json { value, rows } => {
-                        textarea #(name) .code name=(name) rows=(rows) spellcheck="false" aria-describedby=[described_by] aria-invalid=[invalid] { (value) }
+                        textarea #(name) .code name=(name) rows=(rows) spellcheck="false" placeholder="JSON" aria-describedby=[described_by] aria-invalid=[invalid] { (value) }
                     }
                     FormControl::Select { value, options } => {
                         select #(name) name=(name) aria-describedby=[described_by] aria-invalid=[invalid] {
                             @for (option, label) in options {
-                                option value=(option) selected[option == value] { (label) }
+                                option value=(option) selected[option == value] { (visible(label)) }
                             }
                         }
                     }
@@ -77,7 +118,7 @@ impl Field<'_> {
                 @if described_by.is_some() {
                     div id=(notes) {
                         @if let Some(fault) = self.fault { p .fault { (fault) } }
-                        @if let Some(hint) = self.hint { p .hint { (hint) } }
+                        @if let Some(hint) = self.hint { p .hint { (untrusted_beginning(hint, MAX_LABEL_BYTES)) } }
                     }
                 }
             }

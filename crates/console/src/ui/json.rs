@@ -7,7 +7,7 @@ use super::byte_count;
 use super::text::marked;
 
 /// Maximum size of the JSON that a page shows at once, in bytes.
-pub(crate) const MAX_SHOWN_BYTES: usize = 16 * 1024;
+const MAX_SHOWN_BYTES: usize = 16 * 1024;
 
 /// Maximum size of JSON on a page, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;

@@ -8,22 +8,45 @@ use crate::visitor::{Section, Visitor};
 
 /// A page of the console.
 pub(crate) struct Page<'a> {
-    pub(crate) title: &'a str,
+    title: &'a str,
     /// The entry of the navigation to which the page belongs.
-    pub(crate) section: Section,
+    section: Section,
     /// What one can do on the page.
-    pub(crate) actions: Option<Markup>,
-    /// The kinds of events after which the page's live parts are loaded again, such as `approval`;
-    /// empty for a page without live parts.
-    pub(crate) live: &'a str,
-    pub(crate) body: Markup,
+    actions: Option<Markup>,
+    /// The kinds of events after which the page's live parts are loaded again, such as `approval`.
+    live: Option<&'a str>,
+    body: Markup,
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
+    /// Creates a page without actions and live parts.
+    pub(crate) fn new(title: &'a str, section: Section, body: Markup) -> Self {
+        Self {
+            title,
+            section,
+            actions: None,
+            live: None,
+            body,
+        }
+    }
+
+    /// Sets what one can do on the page, beside its title.
+    pub(crate) fn with_actions(self, actions: impl Into<Option<Markup>>) -> Self {
+        let actions = actions.into();
+        Self { actions, ..self }
+    }
+
+    /// Sets the kinds of events after which the page's live parts are loaded again.
+    pub(crate) fn with_live(self, kinds: &'a str) -> Self {
+        let live = Some(kinds);
+        Self { live, ..self }
+    }
+
     /// Renders the page for `visitor`.
     pub(crate) fn render(self, visitor: &Visitor) -> Markup {
-        let live_url =
-            (!self.live.is_empty()).then(|| visitor.href(&format!("live?types={}", self.live)));
+        let live_url = self
+            .live
+            .map(|kinds| visitor.href(&format!("live?types={kinds}")));
         let body = html! {
             a .skip href="#main" { "Skip to the content" }
             div .frame {
@@ -80,7 +103,7 @@ pub(crate) fn bare_page(root: &str, title: &str, body: Markup) -> Markup {
 
 /// Renders the HTML document around the body of a page. `root` is the path from the page to the
 /// console, such as `../`.
-pub(crate) fn document(root: &str, title: &str, body: Markup) -> Markup {
+fn document(root: &str, title: &str, body: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {

@@ -36,8 +36,8 @@ pub trait CallLog: Send + Sync {
     /// one record.
     ///
     /// # Errors
-    /// The same errors as [`record_call`](Self::record_call). Also `conflict` if the record already
-    /// belongs to a running call, which has used the approval.
+    /// All errors of [`record_call`](Self::record_call), and `conflict` if the record already belongs
+    /// to a running call, which has used the approval.
     async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
     /// Returns the call with this ID.

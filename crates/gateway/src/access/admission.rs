@@ -4,10 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use axum::http::request::Parts;
 use parking_lot::Mutex;
 use pillion_deadline::timeout;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use crate::waiting_bytes::ConnectionBytes;
 
 /// Records whether a TCP connection has authenticated with a valid token, and holds the permit of
 /// an authenticated connection. Attached to every request on the connection as an HTTP extension.
@@ -46,6 +49,21 @@ impl Admission {
         // Setting the permit cannot fail, because a connection serves one request at a time.
         drop(self.permit.set(permit));
         self.admission_signal.cancel();
+        true
+    }
+
+    /// Marks the connection of `request` as that of the authenticated `principal`, for the limits on
+    /// connections and on the memory of responses. Returns `false` if no permit is free. A connection
+    /// on the Unix socket needs no permit.
+    pub async fn admit_request(request: &Parts, principal: &str) -> bool {
+        if let Some(admission) = request.extensions.get::<Arc<Self>>()
+            && !admission.admit(principal).await
+        {
+            return false;
+        }
+        if let Some(connection_bytes) = request.extensions.get::<ConnectionBytes>() {
+            connection_bytes.set_principal(principal);
+        }
         true
     }
 

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use secrecy::SecretString;
-use sha2::{Digest, Sha256};
 
+use super::stored_tokens::token_hash;
 use super::{AccessGrant, NewToken};
 
 /// Time for which a sign-in link is valid.
@@ -20,10 +19,6 @@ const MAX_SESSIONS: usize = 1_000;
 
 /// Maximum number of unused sign-in codes. A new code replaces the oldest code.
 const MAX_CODES: usize = 100;
-
-/// The SHA-256 hash of a code or a cookie. Secrets are looked up by their hashes, so the duration of
-/// a lookup reveals nothing about other secrets.
-type SecretHash = [u8; 32];
 
 /// On whose behalf a browser uses the console.
 #[derive(Debug, Clone)]
@@ -63,12 +58,13 @@ pub struct SessionLifetime {
     pub absolute: Duration,
 }
 
-/// The sessions, and the codes of the sign-in links. Both are in memory, so a restart of the sidecar
+/// The sessions, and the codes of the sign-in links, by the hashes of their secrets: the duration of a
+/// lookup by hash reveals nothing about other secrets. Both are in memory, so a restart of the sidecar
 /// signs all browsers out.
 #[derive(Default)]
 pub struct BrowserSessions {
-    codes: Mutex<HashMap<SecretHash, SignInCode>>,
-    sessions: Mutex<HashMap<SecretHash, SessionEntry>>,
+    codes: Mutex<HashMap<String, SignInCode>>,
+    sessions: Mutex<HashMap<String, SessionEntry>>,
 }
 
 struct SignInCode {
@@ -93,28 +89,28 @@ impl BrowserSessions {
     /// Creates the code of a sign-in link, which is good for one session within
     /// [`SIGN_IN_CODE_TTL`].
     pub fn create_code(&self, owner: SessionOwner) -> String {
-        let code = NewToken::generate().expose().to_owned();
+        let code = NewToken::generate();
         let entry = SignInCode {
             owner,
             created_at: Instant::now(),
         };
         let mut codes = self.codes.lock();
         codes.retain(|_, code| code.created_at.elapsed() < SIGN_IN_CODE_TTL);
-        insert_limited(&mut codes, MAX_CODES, hash(&code), entry, |code| {
+        insert_limited(&mut codes, MAX_CODES, code.hash(), entry, |code| {
             code.created_at
         });
-        code
+        code.expose().to_owned()
     }
 
     /// Uses up the code of a sign-in link. Returns `None` if the code is unknown, used or expired.
     pub fn redeem_code(&self, code: &str) -> Option<SessionOwner> {
-        let code = self.codes.lock().remove(&hash(code))?;
+        let code = self.codes.lock().remove(&token_hash(code))?;
         (code.created_at.elapsed() < SIGN_IN_CODE_TTL).then_some(code.owner)
     }
 
     /// Begins a session. Returns the value of the browser's cookie.
     pub fn begin(&self, owner: SessionOwner) -> String {
-        let cookie = NewToken::generate().expose().to_owned();
+        let cookie = NewToken::generate();
         let csrf_token = NewToken::generate().expose().to_owned();
         let now = Instant::now();
         let entry = SessionEntry {
@@ -123,15 +119,15 @@ impl BrowserSessions {
             last_used_at: now,
         };
         let mut sessions = self.sessions.lock();
-        insert_limited(&mut sessions, MAX_SESSIONS, hash(&cookie), entry, |entry| {
+        insert_limited(&mut sessions, MAX_SESSIONS, cookie.hash(), entry, |entry| {
             entry.last_used_at
         });
-        cookie
+        cookie.expose().to_owned()
     }
 
     /// Returns the session with this cookie if it has not expired, and marks the session as used.
     pub fn find(&self, cookie: &str, lifetime: SessionLifetime) -> Option<Arc<BrowserSession>> {
-        let cookie_hash = hash(cookie);
+        let cookie_hash = token_hash(cookie);
         let mut sessions = self.sessions.lock();
         let entry = sessions.get_mut(&cookie_hash)?;
         if entry.is_expired(lifetime) {
@@ -146,18 +142,13 @@ impl BrowserSessions {
     /// used.
     pub fn peek(&self, cookie: &str, lifetime: SessionLifetime) -> Option<Arc<BrowserSession>> {
         let sessions = self.sessions.lock();
-        let entry = sessions.get(&hash(cookie))?;
+        let entry = sessions.get(&token_hash(cookie))?;
         (!entry.is_expired(lifetime)).then(|| Arc::clone(&entry.session))
     }
 
     /// Ends the session with this cookie, if there is one.
     pub fn end(&self, cookie: &str) {
-        self.sessions.lock().remove(&hash(cookie));
-    }
-
-    /// Ends all sessions. Returns the number of ended sessions.
-    pub fn end_all(&self) -> usize {
-        std::mem::take(&mut *self.sessions.lock()).len()
+        self.sessions.lock().remove(&token_hash(cookie));
     }
 }
 
@@ -169,27 +160,20 @@ impl fmt::Debug for BrowserSessions {
 
 /// Inserts an entry. If the map then has more than `max` entries, removes the entry with the
 /// earliest `time`.
-fn insert_limited<K: Hash + Eq + Copy, V>(
-    entries: &mut HashMap<K, V>,
+fn insert_limited<V>(
+    entries: &mut HashMap<String, V>,
     max: usize,
-    key: K,
+    key: String,
     entry: V,
     time: impl Fn(&V) -> Instant,
 ) {
     entries.insert(key, entry);
     if entries.len() > max {
-        let oldest_key = entries
-            .iter()
-            .min_by_key(|(_, entry)| time(entry))
-            .map(|(key, _)| *key);
-        if let Some(oldest_key) = oldest_key {
+        let oldest_entry = entries.iter().min_by_key(|(_, entry)| time(entry));
+        if let Some(oldest_key) = oldest_entry.map(|(key, _)| key.clone()) {
             entries.remove(&oldest_key);
         }
     }
-}
-
-fn hash(secret: &str) -> SecretHash {
-    Sha256::digest(secret.as_bytes()).into()
 }
 
 #[cfg(test)]
@@ -261,7 +245,7 @@ mod tests {
         sessions.begin(owner("uid:2"));
         assert!(sessions.peek(&cookies[0], LIFETIME).is_some());
         assert!(sessions.peek(&cookies[1], LIFETIME).is_none());
-        assert_eq!(sessions.end_all(), MAX_SESSIONS);
+        assert_eq!(sessions.sessions.lock().len(), MAX_SESSIONS);
     }
 
     #[test]

@@ -143,6 +143,10 @@ pub enum GrantHolder {
     StoredToken,
 }
 
+/// Maximum length of a user's name, in bytes. The length is limited, because the rate limiter stores
+/// users.
+pub const MAX_USER_BYTES: usize = 256;
+
 /// The request names a user on whose behalf the grant does not permit to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("The access token is for a different user")]

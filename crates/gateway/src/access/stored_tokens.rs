@@ -147,7 +147,7 @@ impl fmt::Debug for StoredTokens {
     }
 }
 
-fn token_hash(token: &str) -> String {
+pub(super) fn token_hash(token: &str) -> String {
     let hash = Sha256::digest(token.as_bytes());
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,12 +5,10 @@ use pillion_wire::UserCredentialEntry;
 use serde_json::{Map, Value};
 
 use super::{Result, Server, ServerError, Servers};
+use pillion_gateway::access::MAX_USER_BYTES;
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::{UserCredential, url_origin};
 use pillion_gateway::timestamp::format_timestamp;
-
-/// Maximum length of a user's name, in bytes; equal to the maximum for a user that a request names.
-const MAX_USER_BYTES: usize = 256;
 
 impl Servers {
     /// Sets a user's credential for the server with this ID or name, and replaces the previous one.

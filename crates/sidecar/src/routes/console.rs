@@ -2,18 +2,17 @@
 
 use axum::extract::State;
 use axum::{Extension, Json, Router};
-use pillion_gateway::access::{AccessGrant, GrantHolder, SIGN_IN_CODE_TTL, SessionOwner};
+use pillion_gateway::access::{
+    AccessGrant, GrantHolder, MAX_USER_BYTES, SIGN_IN_CODE_TTL, SessionOwner,
+};
 use pillion_management::error::{DENIED, RequestError, Result, route_error};
 use pillion_wire::{ConsoleLink, ConsoleLinkRequest, route};
 
 #[cfg(feature = "console")]
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::extract::ObjectBody;
+use super::extract::OptionalBody;
 use crate::app::App;
-
-/// Maximum length of a user's name, in bytes.
-const MAX_USER_BYTES: usize = 256;
 
 route_error! {
     /// A link would outlive the access token with which it was created.
@@ -39,7 +38,7 @@ route_error! {
 pub(super) async fn create_link(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    ObjectBody(request): ObjectBody<ConsoleLinkRequest>,
+    OptionalBody(request): OptionalBody<ConsoleLinkRequest>,
 ) -> Result<Json<ConsoleLink>> {
     if grant.holder != GrantHolder::LocalUser {
         return Err(NotUnixSocket.into());

@@ -1,5 +1,7 @@
 //! Routes under `/api/v1/tool-calls`: the call log.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::{Extension, Json};
 use pillion_gateway::access::AccessGrant;
@@ -31,7 +33,7 @@ pub(super) async fn list(
     Parameters(query): Parameters<CallQuery>,
     Parameters(page): Parameters<PageQuery>,
 ) -> Result<Json<ToolCallList>> {
-    let servers = app.servers().map(|servers| &**servers);
+    let servers = app.servers().map(Arc::as_ref);
     let list = calls::list(&app, servers, &grant, query, page).await?;
     Ok(Json(list))
 }
@@ -56,7 +58,7 @@ pub(super) async fn statistics(
     Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<CallQuery>,
 ) -> Result<Json<ToolCallStatistics>> {
-    let servers = app.servers().map(|servers| &**servers);
+    let servers = app.servers().map(Arc::as_ref);
     let statistics = calls::statistics(&app, servers, &grant, query).await?;
     Ok(Json(statistics))
 }
@@ -79,7 +81,7 @@ pub(super) async fn show(
     Extension(grant): Extension<AccessGrant>,
     PathParameter(id): PathParameter,
 ) -> Result<Json<ToolCallResponse>> {
-    let servers = app.servers().map(|servers| &**servers);
+    let servers = app.servers().map(Arc::as_ref);
     Ok(Json(ToolCallResponse {
         success: true,
         call: calls::find(&app, servers, &grant, &id).await?,

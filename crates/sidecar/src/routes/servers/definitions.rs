@@ -163,7 +163,7 @@ pub(in crate::routes) async fn enable(
     State(app): State<App>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>> {
-    change(&app, key, enabled_member(true), UpdateMode::Patch).await
+    set_enabled(&app, key, true).await
 }
 
 /// Disable an MCP server.
@@ -184,7 +184,7 @@ pub(in crate::routes) async fn disable(
     State(app): State<App>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>> {
-    change(&app, key, enabled_member(false), UpdateMode::Patch).await
+    set_enabled(&app, key, false).await
 }
 
 /// Remove an MCP server.
@@ -214,8 +214,9 @@ pub(in crate::routes) async fn remove(
     }))
 }
 
-fn enabled_member(enabled: bool) -> Map<String, Value> {
-    Map::from_iter([("enabled".to_owned(), Value::Bool(enabled))])
+async fn set_enabled(app: &App, key: String, is_enabled: bool) -> Result<Json<ServerResponse>> {
+    let change = |servers: Arc<Servers>| async move { servers.set_enabled(&key, is_enabled).await };
+    change_server(app, change).await
 }
 
 async fn change(
