@@ -84,8 +84,8 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     );
     wrong(json!({"to": "too long"}), "to");
     wrong(json!({"to": 7}), "to");
-    wrong(json!(["a"]), "an object");
-    wrong(json!("a"), "an object");
+    wrong(json!(["a"]), "arguments: invalid type: sequence");
+    wrong(json!("a"), "arguments: invalid type: string");
     let deny = format!("/api/v1/approvals/{id}/deny");
     let rejected = daemon.post(&deny, r#"{"arguments": {}}"#);
     assert_eq!(rejected.status, 400);

@@ -27,6 +27,34 @@ fn i5_every_operation_has_an_id_and_every_reference_resolves() {
     }
 }
 
+#[test]
+fn i5_each_optional_body_may_be_absent_or_null() {
+    let sidecar = Sidecar::start();
+    let document = sidecar.get("/openapi.json").json();
+    let schema_pointer = "/requestBody/content/application~1json/schema/oneOf";
+    let mut operation_count = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let schemas = operation.pointer(schema_pointer).and_then(Value::as_array);
+            if !schemas.is_some_and(|schemas| schemas.contains(&json!({"type": "null"}))) {
+                continue;
+            }
+            operation_count += 1;
+            let path = path.replace(['{', '}'], "");
+            for body in ["", "null", "{}"] {
+                let reply = sidecar.send(&method.to_uppercase(), &path, "", body.as_bytes());
+                assert_ne!(
+                    reply.status,
+                    400,
+                    "{method} {path} {body:?}: {}",
+                    reply.text()
+                );
+            }
+        }
+    }
+    assert!(operation_count >= 5, "{operation_count} optional bodies");
+}
+
 fn collect_references(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(entries) => {

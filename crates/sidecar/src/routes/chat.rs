@@ -9,7 +9,7 @@ use pillion_chat::TurnOptions;
 use pillion_wire::{ChatList, ChatRemoved, ChatRequest, ChatResponse, ChatTranscript, route};
 use serde_json::{Value, json};
 
-use super::extract::{Caller, ObjectBody};
+use super::extract::{Caller, ObjectBody, OptionalBody};
 use super::parameters::PathParameter;
 use crate::app::App;
 use crate::chat::{self, Chat, ChatCaller, ChatInput, ChatRejection, NewChat};
@@ -111,7 +111,7 @@ pub(super) async fn go_on(
     State(app): State<App>,
     PathParameter(id): PathParameter,
     caller: Caller,
-    ObjectBody(request): ObjectBody<ChatRequest>,
+    OptionalBody(request): OptionalBody<ChatRequest>,
 ) -> Result<Response> {
     let chat_caller = chat_caller(caller, &request)?;
     for (name, is_set) in [

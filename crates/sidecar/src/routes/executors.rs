@@ -25,7 +25,7 @@ use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::extract::{Body, BodyError};
+use super::extract::ObjectBody;
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use crate::current_app::CurrentApp;
@@ -118,8 +118,7 @@ pub(super) async fn open(
         return Err(UpgradeError::NotUnixSocket { action }.into());
     };
     let upgrade = Upgrade::begin_client(&app, &mut request, PROTOCOL)?;
-    let Body(body) = Body::from_request(request, &app).await?;
-    let request: ExecutorRequest = serde_json::from_slice(&body).map_err(BodyError::Invalid)?;
+    let ObjectBody(request) = ObjectBody::<ExecutorRequest>::from_request(request, &app).await?;
     let executor = PhpExecutor::new(request, current_app, peer)?;
     let process = app.process();
     let shutdown = process.wait_for_draining();

@@ -23,7 +23,8 @@ use super::parameters::Parameters;
 use super::request_memory::RequestMemory;
 use crate::app::App;
 use pillion_config::ElicitFrom;
-use pillion_gateway::access::{AccessGrant, GrantHolder, OtherUser, Scope};
+use pillion_gateway::access::{AccessGrant, GrantHolder, MAX_USER_BYTES, OtherUser, Scope};
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::visibility::Visibility;
 use pillion_gateway::waiting_bytes::ConnectionBytes;
 use pillion_management::error::{
@@ -33,7 +34,7 @@ use pillion_management::parameter::parse_parameter;
 
 /// Maximum length of a user, a channel or an approval ID, in bytes. The length is limited, because
 /// the rate limiter stores users and channels.
-const MAX_VALUE_BYTES: usize = 256;
+const MAX_VALUE_BYTES: usize = MAX_USER_BYTES;
 
 /// The expected value of `wait_ms`, for error messages.
 const EXPECTED_WAIT: &str = "a number of milliseconds, 0 or more";
@@ -213,8 +214,8 @@ route_error! {
     pub(super) enum BodyError {
         #[error("Malformed JSON: {}", json_error_text(.0))]
         MalformedJson(#[source] serde_json::Error) => INVALID_INPUT,
-        #[error("The request body is invalid: {0}")]
-        Invalid(#[source] serde_json::Error) => INVALID_INPUT,
+        #[error("The request body is invalid: {}{source}", member_prefix(path))]
+        Invalid { path: String, source: serde_json::Error } => INVALID_INPUT,
         #[error("The body must be a JSON object with the tool's arguments")]
         NotAnObject => INVALID_INPUT,
         #[error("The request body is longer than {limit_bytes} bytes")]
@@ -312,6 +313,22 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for ObjectBody<T> {
     }
 }
 
+/// An optional JSON object body, deserialized into `T`; an empty body and `null` count as an empty
+/// object. For operations with the documented body `Option<T>`.
+pub(super) struct OptionalBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for OptionalBody<T> {
+    type Rejection = RequestError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self> {
+        let parse = |bytes: &[u8]| match bytes.trim_ascii() {
+            b"null" => parse_object(b""),
+            _ => parse_object(bytes),
+        };
+        Body::parse(request, app, parse).await.map(Self)
+    }
+}
+
 fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
     let json = match bytes.trim_ascii() {
         b"" => b"{}",
@@ -319,11 +336,28 @@ fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
     };
     // The body is parsed as a map first, because serde would also read a struct from an array.
     let members: serde_json::Map<String, Value> =
-        serde_json::from_slice(json).map_err(|error| match error.classify() {
-            serde_json::error::Category::Data => BodyError::Invalid(error),
-            _ => BodyError::MalformedJson(error),
+        serde_json::from_slice(json).map_err(|source| match source.classify() {
+            serde_json::error::Category::Data => BodyError::Invalid {
+                path: String::new(),
+                source,
+            },
+            _ => BodyError::MalformedJson(source),
         })?;
-    T::deserialize(Value::Object(members)).map_err(BodyError::Invalid)
+    serde_path_to_error::deserialize(Value::Object(members)).map_err(
+        |error: serde_path_to_error::Error<serde_json::Error>| BodyError::Invalid {
+            path: error.path().to_string(),
+            source: error.into_inner(),
+        },
+    )
+}
+
+/// Returns the path of an invalid member of a body, for an error message; empty if the body itself is
+/// invalid.
+fn member_prefix(path: &str) -> String {
+    match path {
+        "" | "." => String::new(),
+        path => format!("{}: ", truncate_input(path)),
+    }
 }
 
 /// A body with any JSON value.

@@ -5,14 +5,13 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::{Extension, Json};
 use pillion_gateway::access::AccessGrant;
-use pillion_management::error::{NOT_FOUND, RequestError, Result, route_error};
+use pillion_management::error::{NOT_FOUND, Result, route_error};
 use pillion_management::pins::{self, PinQuery, PinnedTool};
 use pillion_wire::{AcceptPin, PinList, PinResponse, route};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::etag::EntityTags;
-use super::extract::{Body, BodyError};
+use super::extract::OptionalBody;
 use super::parameters::Parameters;
 use crate::app::App;
 
@@ -112,17 +111,9 @@ pub(super) async fn accept(
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(owner_query): Parameters<PinOwnerQuery>,
-    Body(body): Body,
+    OptionalBody(AcceptPin { hash }): OptionalBody<AcceptPin>,
 ) -> Result<Json<PinResponse>> {
     let Path((server, tool)) = path.map_err(|_| InvalidPath)?;
-    let AcceptPin { hash } = if body.trim_ascii().is_empty() {
-        AcceptPin::default()
-    } else {
-        let json: Value = serde_json::from_slice(&body).map_err(BodyError::MalformedJson)?;
-        serde_json::from_value::<Option<AcceptPin>>(json)
-            .map_err(|_| RequestError::invalid_parameter("hash", "a string"))?
-            .unwrap_or_default()
-    };
     let pinned_tool = PinnedTool {
         server: &server,
         tool: &tool,

@@ -1,15 +1,13 @@
 use axum::extract::State;
 use axum::{Extension, Json};
 use pillion_core::store::Verdict;
-use pillion_core::tool::JsonObject;
 use pillion_gateway::access::AccessGrant;
-use pillion_management::approvals::{self, NewDecision, invalid_reason};
-use pillion_management::error::{RequestError, Result};
+use pillion_management::approvals::{self, NewDecision};
+use pillion_management::error::Result;
 use pillion_wire::{ApprovalResponse, DecisionRequest, DenialRequest, route};
-use serde_json::Value;
 
 use crate::app::App;
-use crate::routes::extract::{Body, BodyError, Caller};
+use crate::routes::extract::{Caller, OptionalBody};
 use crate::routes::parameters::PathParameter;
 
 /// The parts of a request that decides on an approval: the approval's ID from the path, and the
@@ -19,7 +17,7 @@ type DecisionParts = (
     PathParameter,
     Extension<AccessGrant>,
     Caller,
-    Body,
+    OptionalBody<DecisionRequest>,
 );
 
 /// Approve one run of a call.
@@ -73,42 +71,17 @@ pub(in crate::routes) async fn deny(decision: DecisionParts) -> Result<Json<Appr
 }
 
 async fn decide(
-    (State(app), PathParameter(id), Extension(grant), caller, Body(body)): DecisionParts,
+    (State(app), PathParameter(id), Extension(grant), caller, OptionalBody(request)): DecisionParts,
     verdict: Verdict,
 ) -> Result<Json<ApprovalResponse>> {
-    let (reason, arguments) = parse(&body)?;
     let decision = NewDecision {
         verdict,
         user: caller.context.user,
-        reason,
-        arguments,
+        reason: request.reason,
+        arguments: request.arguments,
     };
     Ok(Json(ApprovalResponse {
         success: true,
         approval: approvals::decide(&app, &grant, &id, decision).await?,
     }))
-}
-
-/// Returns the reason and the changed arguments from the request body.
-fn parse(body: &[u8]) -> Result<(Option<String>, Option<JsonObject>)> {
-    if body.trim_ascii().is_empty() {
-        return Ok((None, None));
-    }
-    let value: Value = serde_json::from_slice(body).map_err(BodyError::MalformedJson)?;
-    let mut members = match value {
-        Value::Null => return Ok((None, None)),
-        Value::Object(members) => members,
-        _ => return Err(RequestError::invalid_parameter("body", "a JSON object")),
-    };
-    let arguments = match members.shift_remove("arguments") {
-        None | Some(Value::Null) => None,
-        Some(Value::Object(arguments)) => Some(arguments),
-        Some(_) => return Err(RequestError::invalid_parameter("arguments", "an object")),
-    };
-    let reason = match members.shift_remove("reason") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(reason)) => Some(reason),
-        Some(_) => return Err(invalid_reason()),
-    };
-    Ok((reason, arguments))
 }
