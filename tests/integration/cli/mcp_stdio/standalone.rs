@@ -93,7 +93,9 @@ fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted()
     let called = other.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
     let sidecar = shared.sidecar();
-    assert_eq!(statuses(&sidecar), ["running"]);
+    eventually("the running call is stored", || {
+        statuses(&sidecar) == ["running"]
+    });
     long.kill();
     assert_eq!(statuses(&sidecar), ["running"]);
     drop(shared.client());
