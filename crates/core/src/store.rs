@@ -44,7 +44,9 @@ pub use approval::{
 };
 pub use call::{CallStatus, ProcessRun, RateLimitRecord, ToolCallRecord};
 pub use call_log::CallLog;
-pub use call_query::{CallCounts, CallFilter, PruneOutcome, Retention, ToolStatistics};
+pub use call_query::{
+    CallCounts, CallFilter, CallGrouping, CallStatistics, PruneOutcome, Retention,
+};
 pub use chat::{ChatClaim, ChatRecord, ChatStore, ChatSummary};
 pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEY_TTL};

@@ -9,8 +9,9 @@ use crate::sql_store::SqlStore;
 impl PinStore for SqlStore {
     async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin> {
         let sql = "INSERT INTO tool_pins (server, user_name, tool, hash, definition, \
-                   accepted_at, pending_hash, pending_definition, pending_seen_at) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+                   accepted_at, pending_hash, pending_definition, pending_seen_at, \
+                   rejected_hash) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
                    ON CONFLICT (server, user_name, tool) DO NOTHING";
         let owner = PinOwner {
             server: &pin.server,
@@ -24,6 +25,7 @@ impl PinStore for SqlStore {
             pin.accepted_at.into(),
         ]);
         values.extend(build_pending_values(pin.pending.as_ref()));
+        values.push(pin.rejected_hash.as_deref().into());
         if self.database.write(sql, values).await? == 1 {
             return Ok(pin.clone());
         }
@@ -45,7 +47,8 @@ impl PinStore for SqlStore {
     }
 
     async fn count_pending_pins(&self) -> Result<u64> {
-        let sql = "SELECT COUNT(*) AS pins FROM tool_pins WHERE pending_hash IS NOT NULL";
+        let sql = "SELECT COUNT(*) AS pins FROM tool_pins WHERE pending_hash IS NOT NULL \
+                   AND (rejected_hash IS NULL OR rejected_hash <> pending_hash)";
         let row = self.database.read_one(sql, vec![]).await?;
         row.map_or(Ok(0), |row| row.count("pins"))
     }
@@ -84,26 +87,49 @@ impl PinStore for SqlStore {
     ) -> Result<()> {
         let sql = "UPDATE tool_pins SET hash = pending_hash, definition = pending_definition, \
                    accepted_at = $5, pending_hash = NULL, pending_definition = NULL, \
-                   pending_seen_at = NULL \
+                   pending_seen_at = NULL, rejected_hash = \
+                   CASE WHEN rejected_hash = pending_hash THEN NULL ELSE rejected_hash END \
                    WHERE server = $1 AND user_name = $2 AND tool = $3 AND pending_hash = $4";
         let mut values = build_tool_values(owner, tool);
         values.extend([hash.into(), accepted_at.into()]);
         if self.database.write(sql, values).await? == 1 {
             return Ok(());
         }
-        self.find_pin(owner, tool)
-            .await?
-            .ok_or_else(|| not_pinned_error(tool))?;
-        Err(StoreError::conflict(format!(
-            "the pending definition of tool '{tool}' has changed or does not exist: list the pins \
-            again"
-        )))
+        Err(self.no_such_definition_error(owner, tool).await?)
+    }
+
+    async fn reject_pin(&self, owner: PinOwner<'_>, tool: &str, hash: &str) -> Result<()> {
+        let sql = "UPDATE tool_pins SET rejected_hash = pending_hash \
+                   WHERE server = $1 AND user_name = $2 AND tool = $3 AND pending_hash = $4";
+        let mut values = build_tool_values(owner, tool);
+        values.push(hash.into());
+        if self.database.write(sql, values).await? == 1 {
+            return Ok(());
+        }
+        Err(self.no_such_definition_error(owner, tool).await?)
     }
 
     async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<()> {
         let sql = "DELETE FROM tool_pins WHERE server = $1 AND user_name = $2";
         self.database.write(sql, build_owner_values(owner)).await?;
         Ok(())
+    }
+}
+
+impl SqlStore {
+    /// Returns the error for a decision on a definition that is not pending.
+    async fn no_such_definition_error(
+        &self,
+        owner: PinOwner<'_>,
+        tool: &str,
+    ) -> Result<StoreError> {
+        Ok(match self.find_pin(owner, tool).await? {
+            None => not_pinned_error(tool),
+            Some(_) => StoreError::conflict(format!(
+                "the pending definition of tool '{tool}' has changed or does not exist: list the \
+                pins again"
+            )),
+        })
     }
 }
 
@@ -150,5 +176,6 @@ fn read_pin(row: &Row) -> Result<ToolPin> {
         definition: row.text("definition")?,
         accepted_at: row.timestamp("accepted_at")?,
         pending: pending_definition,
+        rejected_hash: row.optional_text("rejected_hash")?,
     })
 }

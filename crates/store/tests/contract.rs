@@ -118,6 +118,7 @@ pub fn pin(server: &str, tool: &str, hash: &str) -> ToolPin {
         definition: "{}".to_owned(),
         accepted_at: at(1),
         pending: None,
+        rejected_hash: None,
     }
 }
 

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 
 use super::{
-    CallCounts, CallFilter, CallId, PageRequest, ProcessRun, PruneOutcome, RateLimitRecord,
-    RecordPage, Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
+    CallCounts, CallFilter, CallGrouping, CallId, CallStatistics, PageRequest, ProcessRun,
+    PruneOutcome, RateLimitRecord, RecordPage, Retention, StoreError, Timestamp, ToolCallRecord,
 };
 
 /// Stores all tool calls.
@@ -68,12 +68,15 @@ pub trait CallLog: Send + Sync {
         page: &PageRequest,
     ) -> Result<RecordPage<RateLimitRecord>, StoreError>;
 
-    /// Returns statistics of the calls of each tool, ordered by server and tool.
+    /// Returns statistics of each group of calls, ordered by server, tool and user.
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn call_statistics(&self, filter: &CallFilter)
-    -> Result<Vec<ToolStatistics>, StoreError>;
+    async fn call_statistics(
+        &self,
+        filter: &CallFilter,
+        grouping: CallGrouping,
+    ) -> Result<Vec<CallStatistics>, StoreError>;
 
     /// Counts the calls of each interval between two successive `boundaries`, which are in ascending
     /// order. The filter's `status`, `from` and `until` must be `None`.

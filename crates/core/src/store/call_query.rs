@@ -23,13 +23,28 @@ pub struct CallFilter {
     pub until: Option<Timestamp>,
 }
 
-/// Statistics of the calls of one tool.
+/// The property of calls by which statistics group them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CallGrouping {
+    /// The server and the tool.
+    Tool,
+    /// The server.
+    Server,
+    /// The user. Calls whose user a client only claims are a separate group.
+    User,
+}
+
+/// Statistics of a group of calls. Only the properties by which the calls are grouped are set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolStatistics {
-    /// The name of the tool's MCP server; `None` for native tools.
+pub struct CallStatistics {
+    /// The name of the MCP server; `None` for native tools.
     pub server: Option<String>,
     /// The name of the tool.
-    pub tool: String,
+    pub tool: Option<String>,
+    /// The user; `None` for calls without a user.
+    pub user: Option<String>,
+    /// Whether the user is verified.
+    pub user_is_verified: bool,
     /// Number of all calls, whatever their status.
     pub calls: u64,
     /// Number of calls that succeeded.
@@ -44,7 +59,7 @@ pub struct ToolStatistics {
     pub p99: Option<Duration>,
 }
 
-impl ToolStatistics {
+impl CallStatistics {
     /// Returns the share of successful calls among successful and failed calls, 0.0 to 1.0; `None`
     /// if no call has succeeded or failed.
     #[must_use]

@@ -40,6 +40,24 @@ pub struct ToolPin {
     pub accepted_at: Timestamp,
     /// The definition that the server now offers, if it differs from the accepted definition.
     pub pending: Option<PendingDefinition>,
+    /// The hash of the definition that an operator rejected last. A definition with this hash stays
+    /// rejected even if the server offers the accepted definition in the meantime.
+    pub rejected_hash: Option<String>,
+}
+
+impl ToolPin {
+    /// Returns whether an operator has rejected the definition that the server offers.
+    #[must_use]
+    pub fn is_rejected(&self) -> bool {
+        let pending = self.pending.as_ref();
+        pending.is_some_and(|pending| self.rejected_hash.as_ref() == Some(&pending.hash))
+    }
+
+    /// Returns whether the definition that the server offers is neither accepted nor rejected.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        self.pending.is_some() && !self.is_rejected()
+    }
 }
 
 /// Stores the accepted definitions of MCP servers' tools.
@@ -65,8 +83,8 @@ pub trait PinStore: Send + Sync {
     /// The store cannot be read.
     async fn server_pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
 
-    /// Returns the number of tools whose changed definitions are not accepted yet, over all servers
-    /// and users.
+    /// Returns the number of tools whose changed definitions are neither accepted nor rejected,
+    /// over all servers and users.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -105,6 +123,19 @@ pub trait PinStore: Send + Sync {
         tool: &str,
         hash: &str,
         at: Timestamp,
+    ) -> Result<(), StoreError>;
+
+    /// Rejects the pending definition with this hash, which stays pending. Later definitions are
+    /// not rejected.
+    ///
+    /// # Errors
+    /// `not_found` if there is no such pin; `conflict` if no definition or another definition is
+    /// pending.
+    async fn reject_pin(
+        &self,
+        owner: PinOwner<'_>,
+        tool: &str,
+        hash: &str,
     ) -> Result<(), StoreError>;
 
     /// Removes the pins of an owner. Succeeds if there are none.

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use pillion_core::store::{
-    CallCounts, CallFilter, CallId, CallLog, PageRequest, ProcessRun, PruneOutcome,
-    RateLimitRecord, RecordPage, Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
+    CallCounts, CallFilter, CallGrouping, CallId, CallLog, CallStatistics, PageRequest, ProcessRun,
+    PruneOutcome, RateLimitRecord, RecordPage, Retention, StoreError, Timestamp, ToolCallRecord,
 };
 use sqlx::AssertSqlSafe;
 
@@ -83,9 +83,13 @@ impl CallLog for SqlStore {
         query::read_counted_calls(&self.database, owner, from_time, page).await
     }
 
-    async fn call_statistics(&self, filter: &CallFilter) -> Result<Vec<ToolStatistics>> {
+    async fn call_statistics(
+        &self,
+        filter: &CallFilter,
+        grouping: CallGrouping,
+    ) -> Result<Vec<CallStatistics>> {
         self.catch_up_if_possible().await;
-        statistics::read_by_tool(&self.database, filter).await
+        statistics::read_groups(&self.database, filter, grouping).await
     }
 
     async fn count_calls(

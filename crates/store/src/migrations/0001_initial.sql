@@ -97,6 +97,8 @@ CREATE TABLE tool_pins (
     pending_hash TEXT,
     pending_definition TEXT,
     pending_seen_at BIGINT,
+    -- The definition that an operator rejected last.
+    rejected_hash TEXT,
     PRIMARY KEY (server, user_name, tool)
 );
 

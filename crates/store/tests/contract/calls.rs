@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::store::{
-    ApprovalRecord, CallFilter, CallId, CallStatus, Cursor, PageRequest, Retention, Store,
-    StoreErrorKind, Timestamp, ToolCallRecord,
+    ApprovalRecord, CallFilter, CallGrouping, CallId, CallStatus, Cursor, PageRequest, Retention,
+    Store, StoreErrorKind, Timestamp, ToolCallRecord,
 };
 use pillion_core::tool::{ErrorCode, QuotaAccount};
 
@@ -123,7 +123,10 @@ pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
     let all = CallFilter::default();
     let found = store.calls(&all, &PageRequest::default()).await.unwrap();
     assert_eq!(found.items, [call.clone()]);
-    let found = store.call_statistics(&all).await.unwrap();
+    let found = store
+        .call_statistics(&all, CallGrouping::Tool)
+        .await
+        .unwrap();
     assert_eq!((found[0].calls, found[0].failed), (1, 1));
 
     // Many calls are recorded concurrently; the last record of each call counts.
@@ -361,15 +364,22 @@ pub async fn statistics_count_and_rank(store: Arc<dyn Store>) {
         store.record_call(call).await.unwrap();
     }
     store.record_call(running("alone")).await.unwrap();
-    let found = store.call_statistics(&CallFilter::default()).await.unwrap();
+    let all = CallFilter::default();
+    let found = store
+        .call_statistics(&all, CallGrouping::Tool)
+        .await
+        .unwrap();
     let [alone, roll] = &found[..] else {
         panic!("{found:?}");
     };
-    assert_eq!((&alone.server, alone.tool.as_str()), (&None, "alone"));
+    assert_eq!(
+        (&alone.server, alone.tool.as_deref()),
+        (&None, Some("alone"))
+    );
     let unknown = (alone.success_rate(), alone.p50);
     assert_eq!((alone.calls, unknown), (1, (None, None)));
     assert_eq!(roll.server.as_deref(), Some("s"));
-    assert_eq!(roll.tool, "roll");
+    assert_eq!(roll.tool.as_deref(), Some("roll"));
     assert_eq!((roll.calls, roll.succeeded, roll.failed), (100, 75, 25));
     assert_eq!(roll.success_rate(), Some(0.75));
     let ranks = [roll.p50, roll.p95, roll.p99].map(|rank| rank.unwrap().as_micros());
@@ -378,8 +388,45 @@ pub async fn statistics_count_and_rank(store: Arc<dyn Store>) {
         user: Some("unknown".to_owned()),
         ..CallFilter::default()
     };
-    let found = store.call_statistics(&unknown_user).await.unwrap();
+    let found = store
+        .call_statistics(&unknown_user, CallGrouping::Tool)
+        .await
+        .unwrap();
     assert!(found.is_empty());
+
+    let servers = store
+        .call_statistics(&all, CallGrouping::Server)
+        .await
+        .unwrap();
+    let counts: Vec<_> = servers
+        .iter()
+        .map(|group| (group.server.as_deref(), group.calls))
+        .collect();
+    assert_eq!(counts, [(None, 1), (Some("s"), 100)]);
+
+    for (user, is_verified) in [("ada", true), ("ada", false), ("ada", true)] {
+        let mut call = running("roll");
+        call.user = Some(user.to_owned());
+        call.user_is_verified = is_verified;
+        store.record_call(call).await.unwrap();
+    }
+    let users = store
+        .call_statistics(&all, CallGrouping::User)
+        .await
+        .unwrap();
+    let mut counts: Vec<_> = users
+        .iter()
+        .map(|group| (group.user.as_deref(), group.user_is_verified, group.calls))
+        .collect();
+    counts.sort_unstable();
+    assert_eq!(
+        counts,
+        [
+            (None, false, 101),
+            (Some("ada"), false, 1),
+            (Some("ada"), true, 2)
+        ]
+    );
 }
 
 pub async fn calls_of_an_ended_process_are_interrupted(store: Arc<dyn Store>) {

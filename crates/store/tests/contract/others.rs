@@ -113,12 +113,34 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
     assert_eq!(store.pins(all).await.unwrap(), [pin.clone()]);
     let other = store.accept_pin(all, "roll", "3", at(3)).await;
     assert_fails(other, StoreErrorKind::Conflict);
+    // A rejected definition stays pending and counts no longer, also if it is offered again.
+    let other = store.reject_pin(all, "roll", "3").await;
+    assert_fails(other, StoreErrorKind::Conflict);
+    let missing = store.reject_pin(all, "none", "2").await;
+    assert_fails(missing, StoreErrorKind::NotFound);
+    assert_eq!(store.count_pending_pins().await.unwrap(), 1);
+    store.reject_pin(all, "roll", "2").await.unwrap();
+    assert_eq!(store.count_pending_pins().await.unwrap(), 0);
+    pin.rejected_hash = Some("2".to_owned());
+    assert_eq!(store.pins(all).await.unwrap(), [pin.clone()]);
+    for offered in [None, Some(&pending)] {
+        set_pending(all, "roll", offered).await.unwrap();
+        assert_eq!(store.count_pending_pins().await.unwrap(), 0);
+    }
+    let later = PendingDefinition {
+        hash: "4".to_owned(),
+        ..pending.clone()
+    };
+    set_pending(all, "roll", Some(&later)).await.unwrap();
+    assert_eq!(store.count_pending_pins().await.unwrap(), 1);
+    set_pending(all, "roll", Some(&pending)).await.unwrap();
     store.accept_pin(all, "roll", "2", at(3)).await.unwrap();
     let accepted = ToolPin {
         hash: pending.hash.clone(),
         definition: pending.definition.clone(),
         accepted_at: at(3),
         pending: None,
+        rejected_hash: None,
         ..pin
     };
     assert_eq!(store.pins(all).await.unwrap(), [accepted]);

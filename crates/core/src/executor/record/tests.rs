@@ -18,8 +18,8 @@ use crate::executor::{
 };
 use crate::registry::ToolRegistry;
 use crate::store::{
-    CallCounts, CallFilter, CallId, CallStatus, PageRequest, PruneOutcome, RateLimitRecord,
-    RecordPage, Retention, StoreError, Timestamp, ToolStatistics,
+    CallCounts, CallFilter, CallGrouping, CallId, CallStatistics, CallStatus, PageRequest,
+    PruneOutcome, RateLimitRecord, RecordPage, Retention, StoreError, Timestamp,
 };
 use crate::tests::{add, add_echo, definition};
 use crate::tool::{ErrorCode, ToolFailure, ToolOutput, ToolResult};
@@ -83,7 +83,11 @@ impl CallLog for Written {
         Err(StoreError::unavailable("not asked for here"))
     }
 
-    async fn call_statistics(&self, _: &CallFilter) -> Result<Vec<ToolStatistics>, StoreError> {
+    async fn call_statistics(
+        &self,
+        _: &CallFilter,
+        _: CallGrouping,
+    ) -> Result<Vec<CallStatistics>, StoreError> {
         Ok(Vec::new())
     }
 
