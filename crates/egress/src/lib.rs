@@ -33,6 +33,7 @@ mod redirect;
 mod resolver;
 mod restarts;
 mod shortcut;
+mod stages;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -54,6 +55,7 @@ pub use proxy::{InvalidProxy, Proxies};
 pub use reachability::{Attempts, MAX_REPEATS, PoolUse, Reachability, SendFailure};
 pub use restarts::{KnownDown, RestartPace, Restarts};
 pub use shortcut::{DirectClient, DirectError, SendOutcome};
+pub use stages::{TlsFailure, TlsFailureKind, look_up_host, start_tls};
 
 /// Request headers, in lower case, that the HTTP client sets itself, because they describe the
 /// connection. Tools and components cannot set these headers. Operators can set only `host`, and
@@ -168,6 +170,20 @@ impl EgressPolicy {
             .try_for_each(|embedded_address| self.classify_address(embedded_address.into()))
     }
 
+    /// Checks an address to which a host name resolves, like
+    /// [`check_address`](Self::check_address). A name such as `localhost` must resolve to this
+    /// machine, because plain `http` to the name is allowed only on that condition.
+    ///
+    /// # Errors
+    /// The class of the forbidden address.
+    pub fn check_resolved_address(&self, name: &str, address: IpAddr) -> Result<(), AddressClass> {
+        self.check_address(address)?;
+        if is_localhost(name) && !address.to_canonical().is_loopback() {
+            return Err(AddressClass::from_ip(address));
+        }
+        Ok(())
+    }
+
     /// Allows plain `http` to the host of a URL.
     pub fn allow_http_for(&mut self, url: &Url) {
         let host = url.host().as_ref().map(HostName::from_host);
@@ -216,7 +232,8 @@ impl EgressPolicy {
 
 /// Returns whether a host is this machine: a loopback address, `localhost`, or a name below
 /// `localhost`, which the resolver restricts to loopback addresses (RFC 6761, section 6.3).
-fn is_local_host(host: &Host<&str>) -> bool {
+#[must_use]
+pub fn is_local_host(host: &Host<&str>) -> bool {
     match host {
         Host::Ipv4(address) => address.is_loopback(),
         Host::Ipv6(address) => address.to_canonical().is_loopback(),
@@ -224,7 +241,9 @@ fn is_local_host(host: &Host<&str>) -> bool {
     }
 }
 
-fn is_localhost(name: &str) -> bool {
+/// Returns whether a host name is `localhost`, or a name below `localhost`.
+#[must_use]
+pub fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let last_label = name.rsplit('.').next().unwrap_or(name);
     last_label.eq_ignore_ascii_case("localhost")

@@ -1,9 +1,11 @@
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
+use ipnet::IpNet;
 use reqwest::{ClientBuilder, NoProxy, Proxy};
-use url::Url;
+use url::{Host, Url};
 
-use super::HostName;
+use super::{HostName, is_local_host};
 
 /// The variables that name the proxy for `http` URLs, in the order of precedence.
 const HTTP_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
@@ -97,6 +99,31 @@ impl Proxies {
         self.http.is_none() && self.https.is_none()
     }
 
+    /// Returns whether an HTTP client sends requests for this URL through a proxy.
+    #[must_use]
+    pub fn are_used_for(&self, url: &Url) -> bool {
+        let proxy = match url.scheme() {
+            "https" => &self.https,
+            _ => &self.http,
+        };
+        let Some(host) = url.host().filter(|_| proxy.is_some()) else {
+            return false;
+        };
+        !is_local_host(&host) && !self.is_exception(&host)
+    }
+
+    /// Returns whether `NO_PROXY` contains a host: `*`, the host's name, a domain of the host, its
+    /// address, or a network of its address.
+    fn is_exception(&self, host: &Host<&str>) -> bool {
+        let mut entries = self.exceptions.split(',').map(str::trim);
+        entries.any(|entry| match host {
+            _ if entry == "*" => true,
+            Host::Domain(name) => is_in_domain(name, entry),
+            Host::Ipv4(address) => is_in_network(IpAddr::from(*address), entry),
+            Host::Ipv6(address) => is_in_network(IpAddr::from(*address), entry),
+        })
+    }
+
     /// Returns the host names of the proxies. Their addresses are not checked, because the operator
     /// has chosen the proxies.
     pub(super) fn hosts(&self) -> BTreeSet<HostName> {
@@ -119,6 +146,24 @@ impl Proxies {
         }
         Ok(builder)
     }
+}
+
+/// Returns whether `domain`, which may begin with a dot, is the name of a host or a parent domain.
+fn is_in_domain(host: &str, domain: &str) -> bool {
+    let lowercase_host = host.to_ascii_lowercase();
+    let lowercase_domain = domain.trim_start_matches('.').to_ascii_lowercase();
+    let prefix = lowercase_host.strip_suffix(&lowercase_domain);
+    !lowercase_domain.is_empty()
+        && prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
+}
+
+/// Returns whether `entry` is an address or a network that contains it.
+fn is_in_network(address: IpAddr, entry: &str) -> bool {
+    let is_same = entry
+        .parse()
+        .is_ok_and(|entry_address: IpAddr| entry_address == address);
+    let contains = |network: IpNet| network.contains(&address);
+    is_same || entry.parse().is_ok_and(contains)
 }
 
 /// Parses the URL of a proxy; the scheme may be missing. Accepts only the URL forms that the HTTP
@@ -228,6 +273,35 @@ mod tests {
         }
         let error = Proxies::from_variables(|name| (name == "all_proxy").then_some(Err(())));
         assert!(error.unwrap_err().to_string().contains("UTF-8"));
+    }
+
+    #[test]
+    fn a_proxy_applies_to_hosts_of_its_scheme_that_are_no_exceptions() {
+        let exceptions = "corp.example, .dev.example,10.0.0.7,fd12::/16,10.1.0.0/16";
+        let variables = [("https_proxy", "http://proxy:1"), ("no_proxy", exceptions)];
+        let parsed_proxies = proxies(&variables).unwrap();
+        let applies = |url: &str| parsed_proxies.are_used_for(&url.parse().unwrap());
+        for url in [
+            "https://mcp.example/",
+            "https://mycorp.example/",
+            "https://10.0.0.8/",
+            "https://[fd13::1]/",
+        ] {
+            assert!(applies(url), "{url}");
+        }
+        for url in [
+            "http://mcp.example/",
+            "https://localhost/",
+            "https://127.0.0.1/",
+            "https://corp.example/",
+            "https://A.Corp.example/",
+            "https://a.dev.example/",
+            "https://10.0.0.7/",
+            "https://10.1.2.3/",
+            "https://[fd12::1]/",
+        ] {
+            assert!(!applies(url), "{url}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use super::{AddressClass, EgressError, EgressPolicy, HostName, is_localhost};
+use super::{EgressError, EgressPolicy, HostName};
 
 /// A function that looks up the addresses of a host name.
 pub(super) type Lookup = Arc<
@@ -54,16 +54,10 @@ pub(super) fn filter_addresses(
     host: HostName,
     addresses: Vec<IpAddr>,
 ) -> Result<Vec<IpAddr>, EgressError> {
-    // A name such as `localhost` must resolve to this machine, because plain `http` to the name is
-    // allowed only on that condition.
-    let must_be_loopback = is_localhost(host.as_str());
     let mut first_forbidden = None;
     let mut allowed_addresses = Vec::with_capacity(addresses.len());
     for address in addresses {
-        let class = match policy.check_address(address) {
-            Ok(()) if must_be_loopback && !address.to_canonical().is_loopback() => {
-                AddressClass::from_ip(address)
-            }
+        let class = match policy.check_resolved_address(host.as_str(), address) {
             Ok(()) => {
                 allowed_addresses.push(address);
                 continue;

@@ -23,6 +23,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::callbacks::Callbacks;
+use super::oauth::find_authorization_servers;
 use super::{
     AuthorizationResponse, Feature, McpError, McpErrorKind, PendingAuthorization, ProbeStep,
     ServerConfig, TransportKind,
@@ -184,6 +185,37 @@ impl McpClient {
     #[must_use]
     pub fn connection_steps(&self) -> Vec<ProbeStep> {
         self.sender.connections.attempt_steps()
+    }
+
+    /// Replaces the credentials of this client in `text`, a text from the server, by `[redacted]`.
+    pub fn redact(&self, text: &mut String) {
+        self.sender.connections.secrets.redact(text);
+    }
+
+    /// Fetches the server's protected resource metadata (RFC 9728) without a credential. Returns
+    /// the issuers of the authorization servers that the metadata names; empty if the server
+    /// publishes no such metadata. `challenge` is the header `WWW-Authenticate` of a response of
+    /// the server, which may contain the URL of the metadata.
+    ///
+    /// # Errors
+    /// [`McpError`] if the metadata cannot be fetched, or describes another resource.
+    pub async fn authorization_servers(
+        &self,
+        challenge: Option<&str>,
+    ) -> Result<Vec<String>, McpError> {
+        let secrets = &self.sender.connections.secrets;
+        let fetch = Box::pin(find_authorization_servers(
+            self.config(),
+            secrets,
+            challenge,
+        ));
+        let name = || {
+            format!(
+                "the authorization metadata of server '{}'",
+                self.config().label
+            )
+        };
+        run_in_time(&self.sender, None, name, fetch).await
     }
 
     /// Closes the session, waiting at most a second for the server. Running and later operations

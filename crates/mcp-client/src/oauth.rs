@@ -47,6 +47,7 @@ pub use prompt::{
     AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, InvalidRedirect,
     PendingAuthorization, PromptError, PromptFuture,
 };
+pub(super) use resource::find_authorization_servers;
 pub use token_store::{
     ClientRegistration, InMemoryTokenStore, OAuthCredentials, OAuthTokens, StoreFuture, TokenKey,
     TokenStore, TokenStoreError,

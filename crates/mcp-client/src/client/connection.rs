@@ -99,7 +99,9 @@ impl ClientConnection {
     }
 
     pub(super) async fn connection_info(&self) -> Result<ConnectionInfo, McpErrorKind> {
-        Ok(self.open_session().await?.connection_info())
+        let mut info = self.open_session().await?.connection_info();
+        info.steps = self.redact_steps(info.steps);
+        Ok(info)
     }
 
     /// Returns the sequence number and the protocol revision of the open connection; `None` if no
@@ -311,7 +313,17 @@ impl ClientConnection {
     }
 
     pub(super) fn attempt_steps(&self) -> Vec<ProbeStep> {
-        self.attempt_steps.lock().snapshot()
+        let steps = self.attempt_steps.lock().snapshot();
+        self.redact_steps(steps)
+    }
+
+    /// Removes the credentials of the client from the server's texts in `steps`.
+    fn redact_steps(&self, mut steps: Vec<ProbeStep>) -> Vec<ProbeStep> {
+        for step in &mut steps {
+            let (Ok(text) | Err(text)) = &mut step.outcome;
+            self.secrets.redact(text);
+        }
+        steps
     }
 
     /// Ends the backoff after failed connection attempts, so that the next operation connects at

@@ -1,3 +1,7 @@
+use std::sync::Arc;
+
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use url::Url;
 
@@ -5,6 +9,8 @@ use super::OAuthError;
 use super::challenge::ParsedChallenge;
 use super::error::shorten_to_line;
 use super::web::WebClient;
+use crate::secrets::Secrets;
+use crate::{McpErrorKind, ServerConfig};
 
 const WELL_KNOWN_PATH: &str = "/.well-known/oauth-protected-resource";
 
@@ -79,6 +85,33 @@ impl ProtectedResource {
             scopes: document.scopes_supported.unwrap_or_default(),
         }))
     }
+}
+
+/// Returns the authorization servers that the metadata of an MCP server names; empty if the server
+/// has no metadata. Sends no credential. `challenge` is the header `WWW-Authenticate` of a
+/// response.
+///
+/// # Errors
+/// The metadata cannot be fetched, or describes another resource.
+pub(crate) async fn find_authorization_servers(
+    config: &ServerConfig,
+    secrets: &Arc<Secrets>,
+    challenge: Option<&str>,
+) -> Result<Vec<String>, McpErrorKind> {
+    let mut server = config.request_url()?;
+    server.set_query(None);
+    server.set_fragment(None);
+    let web_client =
+        WebClient::new(&config.egress, &server, secrets).map_err(McpErrorKind::Setup)?;
+    let mut headers = HeaderMap::new();
+    let header_value = challenge.and_then(|text| HeaderValue::from_str(text).ok());
+    headers.extend(header_value.map(|value| (WWW_AUTHENTICATE, value)));
+    let parsed_challenge = ParsedChallenge::from_headers(&headers);
+    let discovery = ProtectedResource::discover(&web_client, &server, &parsed_challenge);
+    let resource = discovery
+        .await
+        .map_err(|error| McpErrorKind::Authorization(Arc::new(error)))?;
+    Ok(resource.authorization_servers)
 }
 
 /// Returns the metadata URL in a challenge, resolved against the MCP server's URL. Returns `None`
