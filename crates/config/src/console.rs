@@ -15,7 +15,8 @@ pub struct ConsoleSection {
     pub tcp: bool,
     /// Whether the console shows everything but changes nothing.
     pub read_only: bool,
-    /// How long a browser stays signed in after its last request.
+    /// How long a browser stays signed in after its last request. The updates of an open page do
+    /// not count.
     #[serde(rename = "idle_timeout_ms")]
     #[serde(deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]

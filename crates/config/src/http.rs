@@ -62,11 +62,11 @@ pub struct HttpSection {
     pub idempotency_ttl: Duration,
     /// Maximum number of requests of one principal (a token, or a user of this host) that continue
     /// or wait without their clients: requests with an `Idempotency-Key`, requests of MCP sessions,
-    /// and MCP requests that wait for the client's input. At the limit, a further request with an
-    /// `Idempotency-Key` gets status 429, a request of an MCP session is cancelled when its client
-    /// disconnects, and the oldest request that waits for input is cancelled. All principals
-    /// together may have up to four times `max_detached` such requests, and one principal may never
-    /// have more requests than are left unused of that total.
+    /// turns of chats in the console, and MCP requests that wait for the client's input. At the
+    /// limit, a further request with an `Idempotency-Key` gets status 429, a request of an MCP
+    /// session is cancelled when its client disconnects, and the oldest request that waits for
+    /// input is cancelled. All principals together may have up to four times `max_detached` such
+    /// requests, and one principal may never have more requests than are left unused of that total.
     pub max_detached: NonZeroUsize,
     /// Maximum memory of the requests that `max_detached` counts, in bytes, estimated from the size
     /// and the number of values of each request. All principals together may use up to four times

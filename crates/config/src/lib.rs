@@ -26,6 +26,7 @@ mod call_log;
 mod chat;
 mod console;
 mod declared_tools;
+mod effective;
 mod entry;
 mod environment;
 mod error;
@@ -50,6 +51,7 @@ mod offered_tools;
 mod providers;
 #[cfg(test)]
 mod reference;
+mod registry;
 mod results;
 mod servers;
 mod shutdown;
@@ -68,6 +70,7 @@ mod wasm_tools;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use pillion_core::executor::ExecutorConfig;
 use pillion_providers::Provider;
@@ -80,6 +83,7 @@ pub use call_log::CallLogSection;
 pub use chat::ChatSection;
 pub use console::ConsoleSection;
 pub use declared_tools::DeclaredTools;
+pub use effective::{EffectiveConfig, EffectiveSetting, SettingOrigin, SettingValue};
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
 pub use features::FeaturesSection;
@@ -95,6 +99,7 @@ pub use native::NativeSection;
 pub use native::url_for_provider as native_url;
 pub use offered_tools::OfferedTools;
 pub use providers::ProviderSection;
+pub use registry::{RegistrySection, RegistryUrl};
 pub use results::ResultsSection;
 pub use servers::server_name_error;
 pub use shutdown::ShutdownSection;
@@ -148,6 +153,8 @@ pub struct Config {
     pub declared: DeclaredTools,
     /// Settings of the MCP servers that are added at run time.
     pub servers: StoredServersSection,
+    /// The MCP registry.
+    pub registry: RegistrySection,
     /// The store: database location, durability and timeouts.
     pub store: StoreSection,
     /// Tools that are WebAssembly components.
@@ -171,6 +178,10 @@ pub struct Config {
     /// The configuration file, if any.
     #[serde(skip)]
     pub file: Option<ConfigFile>,
+    /// The settings of all sections, with the origin of each value, for display. Empty unless the
+    /// whole configuration was read.
+    #[serde(skip)]
+    pub effective: Arc<EffectiveConfig>,
     /// Environment variables that begin with `PILLION_` and have no effect.
     #[serde(skip)]
     pub unknown_variables: Vec<String>,

@@ -1,10 +1,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pillion_egress::Proxies;
 use toml::Table;
 
 use super::builtins;
+use super::effective::{ConfigSources, EffectiveConfig};
 use super::entry::EntryError;
 use super::environment::{self, KeyVariables};
 use super::models_file::ModelsFile;
@@ -101,6 +103,14 @@ impl Config {
             .collect()
     }
 
+    /// Sets the path of the Unix socket from the command line, which overrides all other sources.
+    pub fn set_socket_path(&mut self, path: PathBuf) {
+        let value = toml::Value::from(path.display().to_string());
+        let key = KeyPath::from_names(["socket", "path"]);
+        Arc::make_mut(&mut self.effective).set_from_command_line(&key, &value);
+        self.socket.path = Some(path);
+    }
+
     fn with_servers(mut self, mcp_servers: Vec<McpServerSection>) -> Self {
         self.mcp_servers = mcp_servers;
         self
@@ -149,6 +159,7 @@ fn read(
     if let Some(key) = find_blank_key(&table) {
         return Err(error_locator.locate(key, "the value is empty: set a value, or remove the key"));
     }
+    let models_file_value = table.get("models_file").cloned();
     error_locator.models = match filter {
         EntryFilter::All => ModelsFile::take(&mut table, &error_locator)?,
         EntryFilter::Labeled(_) => {
@@ -156,6 +167,15 @@ fn read(
             None
         }
     };
+    // The sections below are taken out of the table, so the settings are listed from a copy.
+    let mut complete_table = table.clone();
+    complete_table.extend(models_file_value.map(|value| ("models_file".to_owned(), value)));
+    let mut variable_table = Table::new();
+    // The variables are valid, because the overlay above has succeeded.
+    drop(environment::overlay(
+        &mut variable_table,
+        all_variables.iter().cloned(),
+    ));
     let unknown_variables = match filter {
         EntryFilter::All => variable_names::find_unknown(&all_variables, &table)?,
         EntryFilter::Labeled(_) => Vec::new(),
@@ -202,6 +222,17 @@ fn read(
         for (_, section) in sections.filter(|(name, _)| name.eq_ignore_ascii_case(&tool)) {
             section.is_case_insensitive = true;
         }
+    }
+    if matches!(filter, EntryFilter::All) {
+        let sources = ConfigSources {
+            table: complete_table,
+            variable_table,
+            origins: error_locator.origins,
+            file: source,
+            models: error_locator.models.as_ref(),
+        };
+        let read_variable = |name: &str| text_variables.get(name)?.clone().into_string().ok();
+        config.effective = Arc::new(EffectiveConfig::new(sources, read_variable));
     }
     config.declared = declared_tools;
     config.unknown_variables = unknown_variables;

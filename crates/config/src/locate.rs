@@ -7,8 +7,39 @@ use super::{KeyPath, KeyStep};
 /// the key.
 pub(super) fn find_line(text: &str, key: &KeyPath) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
+    let offset = find_offset(document.get_ref(), key)?;
+    Some(find_line_number(text, offset))
+}
+
+/// Finds the lines of many keys of one text.
+pub(super) struct KeyLines<'a> {
+    /// `None` if the text is not valid TOML.
+    document: Option<Spanned<DeTable<'a>>>,
+    /// The offsets of the line breaks.
+    line_breaks: Vec<usize>,
+}
+
+impl<'a> KeyLines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let line_breaks = text.match_indices('\n').map(|(offset, _)| offset);
+        Self {
+            document: DeTable::parse(text).ok(),
+            line_breaks: line_breaks.collect(),
+        }
+    }
+
+    /// Returns the line number of `key`, like [`find_line`].
+    pub(super) fn find(&self, key: &KeyPath) -> Option<usize> {
+        let offset = find_offset(self.document.as_ref()?.get_ref(), key)?;
+        let preceding_breaks = self.line_breaks.partition_point(|start| *start < offset);
+        Some(1 + preceding_breaks)
+    }
+}
+
+/// Returns the offset of `key` in the text of the document.
+fn find_offset(document: &DeTable<'_>, key: &KeyPath) -> Option<usize> {
     let mut offset = 0;
-    let mut table = Some(document.get_ref());
+    let mut table = Some(document);
     let mut array: Option<&[Spanned<DeValue<'_>>]> = None;
     for step in key.steps() {
         let located_value = match step {
@@ -33,7 +64,7 @@ pub(super) fn find_line(text: &str, key: &KeyPath) -> Option<usize> {
             _ => (None, None),
         };
     }
-    Some(find_line_number(text, offset))
+    Some(offset)
 }
 
 /// Returns the line number, from 1, of the byte at `offset`.

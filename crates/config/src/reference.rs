@@ -170,6 +170,34 @@ fn replace_part(page: &str, [begin, end]: [&str; 2], part: &str) -> String {
     format!("{before}{begin}{part}\n{end}{after}")
 }
 
+/// Returns the list of keys and defaults from which [`EffectiveConfig`](super::EffectiveConfig)
+/// shows the settings that have their default. `sections` is the result of
+/// [`Schema::format_sections`].
+fn format_defaults_list(sections: &str) -> String {
+    let mut list = String::new();
+    for row in sections.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let cells: Vec<_> = row.split(" | ").collect();
+        let key = cells[0].trim_end_matches('`');
+        // A tool has these keys only if the configuration sets them.
+        let is_listed = !key.starts_with("tools.NAME.") && key != "call_log.redact";
+        if is_listed {
+            writeln!(list, "{key}\t{}", to_plain_text(cells[2])).unwrap();
+        }
+    }
+    list
+}
+
+/// Removes the links and the code marks of a Markdown text.
+fn to_plain_text(markdown: &str) -> String {
+    let mut text = markdown.to_owned();
+    while let Some((before, after)) = text.split_once("](") {
+        let (start, label) = before.rsplit_once('[').unwrap();
+        let (_, end) = after.split_once(')').unwrap();
+        text = format!("{start}{label}{end}");
+    }
+    text.replace('`', "")
+}
+
 fn format_default(property: &Value) -> String {
     match property.get("default") {
         None | Some(Value::Null) => "none".to_owned(),
@@ -211,18 +239,27 @@ fn no_table_can_be_an_array() {
 
 #[test]
 fn the_reference_matches_the_types_of_the_configuration() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
+    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = crate_directory.join("../../docs/reference/configuration.md");
+    let list_path = crate_directory.join("src/effective/defaults.tsv");
     let current_page = fs::read_to_string(&path).unwrap();
     let sections = Schema(schemars::schema_for!(Config).to_value()).format_sections();
     let page_with_sections = replace_part(&current_page, SECTION_MARKERS, &sections);
     let expected_page = replace_part(&page_with_sections, ENTRY_MARKERS, &format_servers_table());
+    let expected_list = format_defaults_list(&sections);
     if std::env::var_os("PILLION_WRITE_DOCS").is_some() {
         fs::write(&path, &expected_page).unwrap();
+        fs::write(&list_path, &expected_list).unwrap();
         return;
     }
     assert!(
         current_page == expected_page,
         "docs/reference/configuration.md does not match the types: PILLION_WRITE_DOCS=1 cargo test \
          -p pillion-config reference"
+    );
+    assert!(
+        fs::read_to_string(&list_path).unwrap() == expected_list,
+        "crates/config/src/effective/defaults.tsv does not match the types: PILLION_WRITE_DOCS=1 \
+         cargo test -p pillion-config reference"
     );
 }

@@ -13,7 +13,7 @@ const MAX_TYPO_DISTANCE: usize = 2;
 
 /// The variables of the command line, the PHP library and the Laravel package. Any other variable
 /// that begins with `PILLION_` has no effect, unless the configuration names the variable.
-const KNOWN_VARIABLES: [&str; 14] = [
+const KNOWN_VARIABLES: [&str; 16] = [
     "PILLION_CONFIG",
     "PILLION_SOCKET",
     // The Laravel package reads the following variables in php-ext/laravel/config/pillion.php.
@@ -24,6 +24,8 @@ const KNOWN_VARIABLES: [&str; 14] = [
     "PILLION_CACHE_STORE",
     "PILLION_CHAT_IN",
     "PILLION_CHAT_MODEL",
+    "PILLION_CONSOLE_DOMAIN",
+    "PILLION_CONSOLE_PATH",
     "PILLION_LOG_CHANNEL",
     "PILLION_LOG_LEVEL",
     // scripts/env and php-examples read the following variables.

@@ -78,7 +78,9 @@ impl Config {
                 "get_weather has no provider and returns an error until a provider is set";
             warn(key, message.to_owned());
         }
-        for (index, section) in self.mcp_servers.iter().enumerate() {
+        let sections = self.mcp_servers.iter().enumerate();
+        // The servers of the store, which are no part of the configuration, have IDs.
+        for (index, section) in sections.filter(|(_, section)| section.id.is_none()) {
             let Endpoint::Command(command) = &section.server.endpoint else {
                 continue;
             };

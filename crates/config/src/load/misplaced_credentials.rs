@@ -71,7 +71,12 @@ fn no_message_shows_a_credential_in_the_place_of_another_value() {
             let changed_text = toml::to_string(&changed_config).unwrap();
             let message = match Config::parse(&changed_text, "c.toml") {
                 Err(error) => error.to_string(),
-                Ok(config) => format!("{:?}", config.warnings(|_| None)),
+                Ok(config) => {
+                    let settings = config.effective.settings().iter();
+                    let texts = settings.map(|setting| format!("{setting:?}"));
+                    leaking_messages.extend(texts.filter(|text| text.contains(SECRET)));
+                    format!("{:?}", config.warnings(|_| None))
+                }
             };
             message_count += usize::from(message.contains("c.toml"));
             if message.contains(SECRET) {
