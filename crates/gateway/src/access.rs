@@ -17,6 +17,7 @@ pub use admission::{Admission, ConnectionPermits};
 pub use allowed_tools::{AllowedTools, BadToolPattern};
 pub use browser_sessions::{
     BrowserSession, BrowserSessions, SIGN_IN_CODE_TTL, SessionLifetime, SessionOwner,
+    SessionSummary,
 };
 pub use gate::{AccessGate, AccessRejection};
 pub use grant::{AccessGrant, GrantHolder, MAX_USER_BYTES, OtherUser, Scope, Users};

@@ -1,4 +1,4 @@
-//! The event stream for clients: calls, MCP servers, approvals, changed tools and changed
+//! The event stream for clients: calls, MCP servers, approvals, chats, changed tools and changed
 //! configuration.
 //!
 //! All events are in one ring buffer, in which the [`Listener`] of each client has a position. A
@@ -131,7 +131,7 @@ impl EventBus {
     }
 
     /// Publishes an event, without waiting for clients.
-    pub(crate) fn publish(&self, event: &Event<'_>) {
+    pub fn publish(&self, event: &Event<'_>) {
         let kind = event.kind();
         let data = serialize_limited(event.data());
         let mut ring = self.ring.lock();

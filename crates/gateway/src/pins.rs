@@ -126,6 +126,7 @@ fn new_pin(owner: PinOwner<'_>, definition: &Definition) -> ToolPin {
         definition: definition.text.clone(),
         accepted_at: Timestamp::now(),
         pending: None,
+        rejected_hash: None,
     }
 }
 
@@ -145,6 +146,7 @@ fn renamed_pin(predecessor: &ToolPin, definition: &Definition) -> ToolPin {
     ToolPin {
         tool: definition.name.clone(),
         pending: Some(pending_definition(definition)),
+        rejected_hash: None,
         ..predecessor.clone()
     }
 }
@@ -188,11 +190,14 @@ fn log_new_pin(pin: &ToolPin, predecessor: Option<&str>) {
     }
 }
 
-/// Returns the status of the tool that a pin belongs to: `accepted`, `changed`, `renamed` or `new`.
+/// Returns the status of the tool that a pin belongs to: `accepted`, `rejected`, `changed`,
+/// `renamed` or `new`.
 #[must_use]
 pub fn status(pin: &ToolPin) -> &'static str {
     if pin.pending.is_none() {
         "accepted"
+    } else if pin.is_rejected() {
+        "rejected"
     } else if is_never_accepted(pin) {
         "new"
     } else if previous_name(pin).is_some() {
@@ -214,6 +219,35 @@ pub async fn accept(
     tool: &str,
     hash: Option<&str>,
 ) -> Result<(), StoreError> {
+    let pending_hash = find_pending_hash(store, owner, tool).await?;
+    let hash = hash.unwrap_or(&pending_hash);
+    store.accept_pin(owner, tool, hash, Timestamp::now()).await
+}
+
+/// Rejects the changed definition of a tool: the definition with the hash `hash`, or any definition
+/// if `hash` is `None`. The tool is blocked while the server offers this definition, whatever the
+/// server's policy for changed and new tools is.
+///
+/// # Errors
+/// `not_found` if the tool has no pin; `conflict` if the tool has no changed definition, or the
+/// changed definition has another hash.
+pub async fn reject(
+    store: &dyn Store,
+    owner: PinOwner<'_>,
+    tool: &str,
+    hash: Option<&str>,
+) -> Result<(), StoreError> {
+    let pending_hash = find_pending_hash(store, owner, tool).await?;
+    let hash = hash.unwrap_or(&pending_hash);
+    store.reject_pin(owner, tool, hash).await
+}
+
+/// Returns the hash of the definition that is not accepted.
+async fn find_pending_hash(
+    store: &dyn Store,
+    owner: PinOwner<'_>,
+    tool: &str,
+) -> Result<String, StoreError> {
     let stored_pin = store.find_pin(owner, tool).await?;
     let pin = stored_pin
         .ok_or_else(|| StoreError::not_found(format!("the tool '{tool}' is not pinned")))?;
@@ -222,9 +256,7 @@ pub async fn accept(
             "the definition of the tool '{tool}' has not changed since it was accepted"
         ))
     };
-    let pending_definition = pin.pending.ok_or_else(unchanged_error)?;
-    let hash = hash.unwrap_or(&pending_definition.hash);
-    store.accept_pin(owner, tool, hash, Timestamp::now()).await
+    Ok(pin.pending.ok_or_else(unchanged_error)?.hash)
 }
 
 impl std::fmt::Debug for Pins {

@@ -1,11 +1,12 @@
 //! The state that exists until the process ends, across reloads.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -17,6 +18,9 @@ use crate::events::{Event, EventBus};
 use crate::metrics::Metrics;
 use crate::telemetry::Telemetry;
 use crate::waiting_bytes::WaitingBytes;
+
+/// Maximum number of reloads that are remembered.
+const MAX_RELOADS: usize = 20;
 
 /// The process-wide state, which all configurations of the process share.
 #[derive(Debug, Default)]
@@ -50,17 +54,39 @@ pub struct Process {
     is_draining: watch::Sender<bool>,
     /// The current access rules of the Unix socket.
     peers: watch::Sender<PeerRules>,
-    last_reload: Mutex<Option<Reload>>,
+    /// The last reloads, the newest last.
+    reloads: Mutex<VecDeque<Reload>>,
+    /// Number of configurations that reloads have applied. A rejected one notifies too.
+    applied_reloads: watch::Sender<u64>,
+    reload_request: Notify,
+    accepts_reload_requests: AtomicBool,
 }
 
-/// The outcome of the last reload of the configuration.
+/// The outcome of a reload of the configuration.
 #[derive(Debug, Clone)]
 pub struct Reload {
     /// The time at which the configuration was reloaded.
     pub at: SystemTime,
+    /// Why the configuration was reloaded.
+    pub trigger: ReloadTrigger,
     /// Why the new configuration was rejected. The old configuration stays in effect. `None` if the
     /// new one was applied.
     pub error: Option<String>,
+    /// The keys and files that have changed; empty if the new configuration was rejected.
+    pub changes: Vec<String>,
+    /// The changed settings that take effect only after a restart.
+    pub restart_settings: Vec<&'static str>,
+}
+
+/// Why the configuration is reloaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReloadTrigger {
+    /// The signal SIGHUP.
+    Signal,
+    /// A changed file.
+    FileChange,
+    /// A request in the console.
+    Request,
 }
 
 /// Watches whether the rules of the Unix socket still admit a connected client.
@@ -139,22 +165,83 @@ impl Process {
     }
 
     /// Records a reload of the configuration, or the error that prevented it.
-    pub fn record_reload(&self, error: Option<String>) {
-        let counter = match error {
-            None => &self.metrics.reloads,
-            Some(_) => &self.metrics.failed_reloads,
+    pub fn record_reload(&self, reload: Reload) {
+        let is_applied = reload.error.is_none();
+        let counter = if is_applied {
+            &self.metrics.reloads
+        } else {
+            &self.metrics.failed_reloads
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let event = Event::ConfigurationReloaded {
-            error: error.as_deref(),
+            error: reload.error.as_deref(),
         };
         self.events.publish(&event);
-        let at = SystemTime::now();
-        *self.last_reload.lock() = Some(Reload { at, error });
+        let mut reloads = self.reloads.lock();
+        if reloads.len() == MAX_RELOADS {
+            reloads.pop_front();
+        }
+        reloads.push_back(reload);
+        drop(reloads);
+        self.applied_reloads
+            .send_modify(|applied| *applied += u64::from(is_applied));
     }
 
     /// Returns the outcome of the last reload; `None` if there was no reload.
     pub fn last_reload(&self) -> Option<Reload> {
-        self.last_reload.lock().clone()
+        self.reloads.lock().back().cloned()
+    }
+
+    /// Returns the last 20 reloads, the newest first.
+    pub fn reloads(&self) -> Vec<Reload> {
+        self.reloads.lock().iter().rev().cloned().collect()
+    }
+
+    /// Returns the number of configurations that reloads have applied.
+    pub fn applied_reloads(&self) -> u64 {
+        *self.applied_reloads.borrow()
+    }
+
+    /// Resolves as soon as the number of applied configurations differs from `count`.
+    pub fn wait_for_reload_after(&self, count: u64) -> impl Future<Output = ()> + Send + use<> {
+        let mut applied_reloads = self.applied_reloads.subscribe();
+        async move { drop(applied_reloads.wait_for(|applied| *applied != count).await) }
+    }
+
+    /// Lets [`reload`](Self::reload) request reloads, which
+    /// [`wait_for_reload_request`](Self::wait_for_reload_request) then receives.
+    pub fn enable_reload_requests(&self) {
+        self.accepts_reload_requests.store(true, Ordering::Release);
+    }
+
+    /// Returns whether [`reload`](Self::reload) reloads the configuration.
+    pub fn accepts_reload_requests(&self) -> bool {
+        self.accepts_reload_requests.load(Ordering::Acquire)
+    }
+
+    /// Resolves when a reload was requested since the last call. Cancel-safe.
+    pub async fn wait_for_reload_request(&self) {
+        self.reload_request.notified().await;
+    }
+
+    /// Requests a reload of the configuration, and waits until it has finished. Returns `None`, and
+    /// does nothing, if the process does not accept such requests.
+    pub async fn reload(&self) -> Option<Reload> {
+        if !self.accepts_reload_requests() {
+            return None;
+        }
+        let mut applied_reloads = self.applied_reloads.subscribe();
+        self.reload_request.notify_one();
+        // A reload that has begun before the request may finish first.
+        while applied_reloads.changed().await.is_ok() {
+            let last_reload = self.last_reload();
+            if last_reload
+                .as_ref()
+                .is_some_and(|reload| reload.trigger == ReloadTrigger::Request)
+            {
+                return last_reload;
+            }
+        }
+        None
     }
 }

@@ -58,6 +58,7 @@ mod result_media;
 #[cfg(test)]
 mod tests;
 mod tool_format;
+mod transcript;
 mod turn;
 
 pub use api::{Endpoint, ProviderApi, TurnStream};
@@ -67,6 +68,7 @@ pub use node::JsonFault;
 pub use provider::{Provider, UnknownProvider};
 pub use result_media::excess_result_media;
 pub use tool_format::ToolFormat;
+pub use transcript::TranscriptPart;
 pub use turn::{
     Delta, Finish, ModelTurn, ProviderConversation, ProviderMembers, ToolChoice, TurnOptions,
     TurnResponse, Usage,
@@ -401,6 +403,23 @@ pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls,
 #[must_use]
 pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> {
     provider.api().format_permits(results)
+}
+
+/// Returns the parts of a message of a conversation, in order. Parts that are not in the provider's
+/// format are skipped, because a conversation may contain messages that a client has written.
+///
+/// ```
+/// use pillion_providers::{Provider, TranscriptPart, transcript};
+/// use serde_json::json;
+/// let message = json!({"role": "model", "parts": [{"text": "Hello"}]});
+/// assert_eq!(
+///     transcript(Provider::Google, &message),
+///     [TranscriptPart::Assistant("Hello".to_owned())],
+/// );
+/// ```
+#[must_use]
+pub fn transcript(provider: Provider, message: &Value) -> Vec<TranscriptPart> {
+    provider.api().transcript(message)
 }
 
 /// Parses a response body. Returns an error if the body reports one: all providers report errors in

@@ -4,7 +4,7 @@ use pillion_core::tool::{JsonObject, ToolCall, ToolDefinition, ToolResult};
 use serde_json::{Map, Value, json};
 
 use crate::node::{JsonFault, Node};
-use crate::{NativeCalls, NativeMcpServer, Provider, ProviderMembers, StrictFlag};
+use crate::{NativeCalls, NativeMcpServer, Provider, ProviderMembers, StrictFlag, TranscriptPart};
 
 /// The format of one provider for tools, calls and results. Functions that parse a body fail if the
 /// body lacks a required part.
@@ -38,6 +38,9 @@ pub trait ToolFormat: Send + Sync {
     /// Formats the results of calls, of which there is at least one
     /// ([`format_results`](crate::format_results)).
     fn format_results(&self, results: &[ToolResult]) -> Vec<Value>;
+
+    /// Returns the parts of a message of the conversation ([`transcript`](crate::transcript())).
+    fn transcript(&self, message: &Value) -> Vec<TranscriptPart>;
 
     /// Returns JSON pointers to the tool results in a message of the conversation.
     fn result_pointers(&self, message: &Value) -> Vec<String>;

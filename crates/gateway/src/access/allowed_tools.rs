@@ -52,6 +52,35 @@ impl AllowedTools {
         };
         patterns.iter().any(|pattern| pattern.matches(name))
     }
+
+    /// Returns whether every tool that `other` allows is allowed, whether or not such a tool
+    /// exists.
+    #[must_use]
+    pub fn includes(&self, other: &Self) -> bool {
+        let Some(patterns) = &self.0 else {
+            return true;
+        };
+        let Some(other_patterns) = &other.0 else {
+            return false;
+        };
+        let is_included = |other_pattern: &ToolNamePattern| {
+            patterns
+                .iter()
+                .any(|pattern| includes(pattern, other_pattern))
+        };
+        other_patterns.iter().all(is_included)
+    }
+}
+
+/// Returns whether every name that matches `other` matches `pattern`.
+fn includes(pattern: &ToolNamePattern, other: &ToolNamePattern) -> bool {
+    match (pattern, other) {
+        (_, ToolNamePattern::Exact(name)) => pattern.matches(name.as_str()),
+        (ToolNamePattern::Prefix(prefix), ToolNamePattern::Prefix(other_prefix)) => {
+            other_prefix.starts_with(prefix.as_str())
+        }
+        (ToolNamePattern::Exact(_), ToolNamePattern::Prefix(_)) => false,
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +103,36 @@ mod tests {
         assert_eq!(AllowedTools::parse(&word), Some(Ok(few)));
         assert_eq!(AllowedTools::parse("user=alice"), None);
         assert_eq!(AllowedTools::default().to_entry_word(), None);
+    }
+
+    #[test]
+    fn l3_a_tool_list_includes_no_wider_list() {
+        let list = |text: &str| match text {
+            "" => AllowedTools::default(),
+            text => AllowedTools::parse_list(text).unwrap(),
+        };
+        for (wide, narrow) in [
+            ("", ""),
+            ("", "*"),
+            ("", "get_time"),
+            ("*", "far_*"),
+            ("*", "*"),
+            ("far_*", "far_*,far_roll"),
+            ("far_*", "far_r*"),
+            ("get_time,far_*", "far_roll,get_time"),
+        ] {
+            assert!(list(wide).includes(&list(narrow)), "{wide} {narrow}");
+        }
+        for (narrow, wide) in [
+            ("*", ""),
+            ("get_time", ""),
+            ("far_*", "*"),
+            ("far_r*", "far_*"),
+            ("far_roll", "far_roll*"),
+            ("far_*", "far_roll,get_time"),
+        ] {
+            assert!(!list(narrow).includes(&list(wide)), "{narrow} {wide}");
+        }
     }
 
     #[test]

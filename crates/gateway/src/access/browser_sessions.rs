@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use pillion_core::store::Timestamp;
 use secrecy::SecretString;
+use uuid::Uuid;
 
 use super::stored_tokens::token_hash;
 use super::{AccessGrant, NewToken};
@@ -16,6 +18,10 @@ pub const SIGN_IN_CODE_TTL: Duration = Duration::from_secs(60);
 
 /// Maximum number of sessions. A new session replaces the session that was unused for longest.
 const MAX_SESSIONS: usize = 1_000;
+
+/// Maximum number of sessions of one principal, so that the holder of one token cannot end the
+/// sessions of all others. A new session replaces the principal's least recently used session.
+const MAX_SESSIONS_PER_PRINCIPAL: usize = 32;
 
 /// Maximum number of unused sign-in codes. A new code replaces the oldest code.
 const MAX_CODES: usize = 100;
@@ -34,6 +40,8 @@ pub struct SessionOwner {
 
 /// A session of one browser.
 pub struct BrowserSession {
+    /// A random ID that identifies the session in lists. The ID does not sign a browser in.
+    pub id: String,
     /// On whose behalf the browser uses the console.
     pub owner: SessionOwner,
     /// The value that each form of the session must repeat (protection against cross-site request
@@ -44,9 +52,25 @@ pub struct BrowserSession {
 impl fmt::Debug for BrowserSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BrowserSession")
+            .field("id", &self.id)
             .field("owner", &self.owner)
             .finish_non_exhaustive()
     }
+}
+
+/// An entry of the list of sessions, without the secrets of the session.
+#[derive(Debug, Clone)]
+pub struct SessionSummary {
+    /// The ID with which the session can be ended.
+    pub id: String,
+    /// The permission of the session.
+    pub grant: AccessGrant,
+    /// The name of the person, if known.
+    pub user: Option<String>,
+    /// When the browser signed in.
+    pub began_at: Timestamp,
+    /// When the browser sent its last request.
+    pub last_used_at: Timestamp,
 }
 
 /// For how long a browser stays signed in.
@@ -83,6 +107,17 @@ impl SessionEntry {
         self.last_used_at.elapsed() >= lifetime.idle
             || self.created_at.elapsed() >= lifetime.absolute
     }
+
+    fn summarize(&self, now: Timestamp) -> SessionSummary {
+        let BrowserSession { id, owner, .. } = &*self.session;
+        SessionSummary {
+            id: id.clone(),
+            grant: owner.grant.clone(),
+            user: owner.user.clone(),
+            began_at: now.minus(self.created_at.elapsed()),
+            last_used_at: now.minus(self.last_used_at.elapsed()),
+        }
+    }
 }
 
 impl BrowserSessions {
@@ -108,17 +143,24 @@ impl BrowserSessions {
         (code.created_at.elapsed() < SIGN_IN_CODE_TTL).then_some(code.owner)
     }
 
-    /// Begins a session. Returns the value of the browser's cookie.
+    /// Begins a session. Returns the value of the browser's cookie. If the principal has the
+    /// maximum number of sessions, ends the least recently used one.
     pub fn begin(&self, owner: SessionOwner) -> String {
         let cookie = NewToken::generate();
         let csrf_token = NewToken::generate().expose().to_owned();
         let now = Instant::now();
+        let principal = owner.grant.principal();
         let entry = SessionEntry {
-            session: Arc::new(BrowserSession { owner, csrf_token }),
+            session: Arc::new(BrowserSession {
+                id: Uuid::new_v4().to_string(),
+                owner,
+                csrf_token,
+            }),
             created_at: now,
             last_used_at: now,
         };
         let mut sessions = self.sessions.lock();
+        limit_sessions(&mut sessions, &principal);
         insert_limited(&mut sessions, MAX_SESSIONS, cookie.hash(), entry, |entry| {
             entry.last_used_at
         });
@@ -150,11 +192,51 @@ impl BrowserSessions {
     pub fn end(&self, cookie: &str) {
         self.sessions.lock().remove(&token_hash(cookie));
     }
+
+    /// Returns the sessions that have not expired, the most recently used ones first.
+    pub fn list(&self, lifetime: SessionLifetime) -> Vec<SessionSummary> {
+        let now = Timestamp::now();
+        let sessions = self.sessions.lock();
+        let open_sessions = sessions
+            .values()
+            .filter(|entry| !entry.is_expired(lifetime));
+        let mut list: Vec<_> = open_sessions.map(|entry| entry.summarize(now)).collect();
+        list.sort_by(|a, b| {
+            let by_use = b.last_used_at.cmp(&a.last_used_at);
+            by_use.then_with(|| a.id.cmp(&b.id))
+        });
+        list
+    }
+
+    /// Ends the session with this ID. Returns whether there was one.
+    pub fn end_by_id(&self, id: &str) -> bool {
+        let mut sessions = self.sessions.lock();
+        let previous_count = sessions.len();
+        sessions.retain(|_, entry| entry.session.id != id);
+        sessions.len() < previous_count
+    }
 }
 
 impl fmt::Debug for BrowserSessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BrowserSessions").finish_non_exhaustive()
+    }
+}
+
+/// Removes the least recently used session of a principal that has the maximum number of sessions.
+fn limit_sessions(sessions: &mut HashMap<String, SessionEntry>, principal: &str) {
+    let own_sessions = sessions
+        .iter()
+        .filter(|(_, entry)| entry.session.owner.grant.principal() == principal);
+    let mut by_use: Vec<_> = own_sessions
+        .map(|(key, entry)| (entry.last_used_at, key.clone()))
+        .collect();
+    if by_use.len() < MAX_SESSIONS_PER_PRINCIPAL {
+        return;
+    }
+    by_use.sort_unstable();
+    if let Some((_, key)) = by_use.first() {
+        sessions.remove(key);
     }
 }
 
@@ -239,13 +321,54 @@ mod tests {
     fn a_new_session_replaces_the_session_that_was_unused_for_longest() {
         let sessions = BrowserSessions::default();
         let cookies: Vec<_> = (0..MAX_SESSIONS)
-            .map(|_| sessions.begin(owner("uid:1")))
+            .map(|number| sessions.begin(owner(&format!("uid:{number}"))))
             .collect();
         assert!(sessions.find(&cookies[0], LIFETIME).is_some());
-        sessions.begin(owner("uid:2"));
+        sessions.begin(owner("uid:new"));
         assert!(sessions.peek(&cookies[0], LIFETIME).is_some());
         assert!(sessions.peek(&cookies[1], LIFETIME).is_none());
         assert_eq!(sessions.sessions.lock().len(), MAX_SESSIONS);
+    }
+
+    #[test]
+    fn a_principal_has_a_limited_number_of_sessions() {
+        let sessions = BrowserSessions::default();
+        let other_cookie = sessions.begin(owner("uid:2"));
+        let cookies: Vec<_> = (0..MAX_SESSIONS_PER_PRINCIPAL)
+            .map(|_| sessions.begin(owner("uid:1")))
+            .collect();
+        assert!(sessions.find(&cookies[0], LIFETIME).is_some());
+        let new_cookie = sessions.begin(owner("uid:1"));
+        let is_open = |cookie: &str| sessions.peek(cookie, LIFETIME).is_some();
+        assert!(is_open(&other_cookie) && is_open(&new_cookie) && is_open(&cookies[0]));
+        assert!(!is_open(&cookies[1]) && is_open(&cookies[2]));
+        let count = sessions.list(LIFETIME).len();
+        assert_eq!(count, MAX_SESSIONS_PER_PRINCIPAL + 1);
+    }
+
+    #[test]
+    fn a_session_is_listed_without_its_secrets_and_ended_by_its_id() {
+        let sessions = BrowserSessions::default();
+        let cookie = sessions.begin(owner("uid:1"));
+        let other_cookie = sessions.begin(owner("uid:2"));
+        let session = sessions.peek(&cookie, LIFETIME).unwrap();
+        let list = sessions.list(LIFETIME);
+        assert_eq!(list.len(), 2);
+        let text = format!("{list:?}");
+        for secret in [&cookie, &other_cookie, &session.csrf_token] {
+            assert!(!text.contains(secret.as_str()), "{text}");
+        }
+        let expired = SessionLifetime {
+            idle: Duration::ZERO,
+            ..LIFETIME
+        };
+        assert!(sessions.list(expired).is_empty());
+        assert!(sessions.find(&session.id, LIFETIME).is_none());
+        assert!(!sessions.end_by_id(&cookie));
+        assert!(sessions.end_by_id(&session.id));
+        assert!(!sessions.end_by_id(&session.id));
+        assert!(sessions.peek(&cookie, LIFETIME).is_none());
+        assert!(sessions.peek(&other_cookie, LIFETIME).is_some());
     }
 
     #[test]

@@ -104,6 +104,13 @@ impl AccessGate {
         self.tokens.check(token).await
     }
 
+    /// Returns the permission of each token of the configuration, in the order of the
+    /// configuration.
+    #[must_use]
+    pub fn configured_grants(&self) -> Vec<AccessGrant> {
+        self.tokens.configured_grants()
+    }
+
     /// Returns the check by which the response streams of `request` detect that the request's token
     /// has become invalid. `grant` is the permission with which
     /// [`check_request`](Self::check_request) admitted the request.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
-use pillion_core::store::{AccessTokenStore, StoreError, Timestamp};
+use pillion_core::store::{AccessToken, AccessTokenStore, StoreError, Timestamp};
 use pillion_deadline::timeout;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -86,12 +86,7 @@ impl StoredTokens {
         }) else {
             return Ok(None);
         };
-        let words = || record.scopes.iter().map(String::as_str);
-        let users = words().find_map(Users::parse);
-        let tools = words().find_map(AllowedTools::parse);
-        let scope = words().filter_map(Scope::parse).max();
-        // A token with an unreadable list of tools is rejected; otherwise it would allow all tools.
-        let (Some(scope), Ok(tools)) = (scope, tools.transpose()) else {
+        let Some(grant) = AccessGrant::from_stored_token(&record) else {
             return Ok(None);
         };
         if self.should_record_use(&hash, now) {
@@ -105,13 +100,7 @@ impl StoredTokens {
             // continues.
             drop(timeout(RECORDING_TIMEOUT, recording_task).await);
         }
-        Ok(Some(AccessGrant {
-            name: record.name,
-            holder: GrantHolder::StoredToken,
-            scope,
-            users: users.unwrap_or_default(),
-            tools: tools.unwrap_or_default(),
-        }))
+        Ok(Some(grant))
     }
 
     fn should_record_use(&self, hash: &str, now: Timestamp) -> bool {
@@ -135,6 +124,29 @@ impl TokenCheck for StoredTokens {
                 Some(grant) => Ok(Some(grant)),
                 None => self.find(token).await,
             }
+        })
+    }
+
+    fn configured_grants(&self) -> Vec<AccessGrant> {
+        self.list.grants()
+    }
+}
+
+impl AccessGrant {
+    /// Returns the permission of a token of the store, even if the token has expired or is revoked;
+    /// `None` if the record cannot be read. The sidecar rejects such a token: with an unreadable
+    /// list of tools, for example, the token would otherwise allow all tools.
+    #[must_use]
+    pub fn from_stored_token(record: &AccessToken) -> Option<Self> {
+        let words = || record.scopes.iter().map(String::as_str);
+        let users = words().find_map(Users::parse);
+        let tools = words().find_map(AllowedTools::parse).transpose().ok()?;
+        Some(Self {
+            name: record.name.clone(),
+            holder: GrantHolder::StoredToken,
+            scope: words().filter_map(Scope::parse).max()?,
+            users: users.unwrap_or_default(),
+            tools: tools.unwrap_or_default(),
         })
     }
 }

@@ -152,10 +152,11 @@ impl TokenList {
         parse_entries(entries, name, false)
     }
 
-    /// Returns whether the list contains a token with this name.
+    /// Returns the permission of each token, in the order of the configuration.
     #[must_use]
-    pub fn has_name(&self, name: &str) -> bool {
-        self.entries.iter().any(|entry| entry.grant.name == name)
+    pub fn grants(&self) -> Vec<AccessGrant> {
+        let grants = self.entries.iter().map(|entry| &entry.grant);
+        grants.cloned().collect()
     }
 
     fn find(&self, token: &str) -> Option<AccessGrant> {
@@ -175,6 +176,10 @@ impl TokenCheck for TokenList {
     fn check<'a>(&'a self, token: &'a str) -> CheckFuture<'a> {
         let grant = self.find(token);
         Box::pin(async { Ok(grant) })
+    }
+
+    fn configured_grants(&self) -> Vec<AccessGrant> {
+        self.grants()
     }
 }
 
@@ -290,6 +295,9 @@ pub trait TokenCheck: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// [`TokenCheckError`] if the tokens cannot be checked at present.
     fn check<'a>(&'a self, token: &'a str) -> CheckFuture<'a>;
+
+    /// Returns the permission of each token of the configuration.
+    fn configured_grants(&self) -> Vec<AccessGrant>;
 }
 
 /// The tokens cannot be checked at present.

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::CredentialError;
 use super::server_credentials::Credentials;
 use super::tokens::{Account, TokenOwner, TokenStores};
+use super::url_origin;
 
 /// The vault with the users' credentials. Cheap to clone; a new vault applies to all clones at
 /// once.
@@ -81,6 +82,12 @@ impl UserCredential {
     pub fn kind(&self) -> &str {
         let kind = self.authentication.get("type").and_then(Value::as_str);
         kind.unwrap_or("none")
+    }
+
+    /// Returns whether the credential was set for this origin, the only origin to which the
+    /// credential is sent.
+    pub fn is_for_origin(&self, origin: &str) -> bool {
+        self.origin == origin
     }
 
     pub(crate) fn is_oauth(&self) -> bool {
@@ -171,6 +178,13 @@ impl UserCredentials {
         self.tokens.close(is_user_owned).await;
     }
 
+    /// Closes the token stores of one user of the server `server`, and waits for tokens that are
+    /// being saved. The tokens stay in the vault.
+    pub async fn close_tokens_of_user(&self, server: &str, user: &str) {
+        let identity = format_identity(server, user);
+        self.tokens.close(|owner| owner.identity == identity).await;
+    }
+
     /// Returns the user's credential for the server `server`; `None` if the user has none, or
     /// without a vault.
     pub(crate) async fn get(
@@ -184,6 +198,48 @@ impl UserCredentials {
         let id = format_identity(server, user);
         let secret = vault.get(SecretKind::UserCredential, &id).await?;
         secret.map(|secret| parse_credential(&secret)).transpose()
+    }
+
+    /// Returns the configuration of the server `id` with the credential of `user`; `None` if the
+    /// user has no credential for the server's current address.
+    ///
+    /// # Errors
+    /// The credential cannot be read, or cannot be used for the server.
+    pub async fn config_of_user(
+        &self,
+        id: &str,
+        server: &ServerConfig,
+        user: &str,
+    ) -> Result<Option<ServerConfig>, CredentialError> {
+        let origin = server.url().map(url_origin);
+        let stored_credential = self.get(id, user).await?;
+        let credential =
+            stored_credential.filter(|credential| origin.as_ref() == Some(&credential.origin));
+        credential
+            .map(|credential| self.config_with_credential(id, server, user, &credential))
+            .transpose()
+    }
+
+    /// Returns the configuration of the server `id` with this credential of `user`.
+    ///
+    /// # Errors
+    /// The credential cannot be used for the server.
+    pub(crate) fn config_with_credential(
+        &self,
+        id: &str,
+        server: &ServerConfig,
+        user: &str,
+        credential: &UserCredential,
+    ) -> Result<ServerConfig, CredentialError> {
+        let mut server = server.clone();
+        if credential.is_oauth() {
+            let tokens = self.tokens_of_user(&server, id, user, &credential.version);
+            server.authorization.token_store = Some(tokens.ok_or(CredentialError::Unreadable)?);
+        } else {
+            server.authentication = credential.authentication()?;
+        }
+        server.validate().map_err(|_| CredentialError::Unreadable)?;
+        Ok(server)
     }
 
     /// Stores a credential in place of the previous one. Also removes the OAuth tokens of the

@@ -67,6 +67,18 @@ pub enum Event<'a> {
     ApprovalRequested(&'a ApprovalRecord),
     /// An operator or a user has decided an approval.
     ApprovalDecided(&'a ApprovalRecord),
+    /// A request that ran a stored chat has ended: the model has responded, calls wait for
+    /// approval, or the chat has failed.
+    ChatStopped {
+        /// The ID of the chat.
+        chat: &'a str,
+        /// The ID of the chat's model.
+        model: &'a str,
+        /// The status of the chat, as in the REST API.
+        status: &'a str,
+        /// The context of the chat's calls.
+        context: &'a CallContext,
+    },
     /// A changed configuration was applied, or rejected with an error.
     ConfigurationReloaded {
         /// Why the new configuration was rejected; `None` if it was applied.
@@ -115,7 +127,7 @@ impl<'a> EventCall<'a> {
 
 impl Event<'_> {
     /// The names of all kinds of events.
-    pub const KINDS: [&'static str; 8] = [
+    pub const KINDS: [&'static str; 9] = [
         "call.pending",
         "call.started",
         "call.ended",
@@ -123,6 +135,7 @@ impl Event<'_> {
         "tools.changed",
         "approval.requested",
         "approval.decided",
+        "chat.stopped",
         "configuration.reloaded",
     ];
 
@@ -135,6 +148,7 @@ impl Event<'_> {
             Self::ToolsChanged { .. } => "tools.changed",
             Self::ApprovalRequested(_) => "approval.requested",
             Self::ApprovalDecided(_) => "approval.decided",
+            Self::ChatStopped { .. } => "chat.stopped",
             Self::ConfigurationReloaded { .. } => "configuration.reloaded",
         }
     }
@@ -145,6 +159,7 @@ impl Event<'_> {
             Self::CallPending { call_context, .. }
             | Self::CallStarted { call_context, .. }
             | Self::CallEnded { call_context, .. } => call_context.context.verified_user(),
+            Self::ChatStopped { context, .. } => context.verified_user(),
             Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => {
                 record.verified_user()
             }
@@ -202,6 +217,19 @@ impl Event<'_> {
             Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => {
                 approval_data(record)
             }
+            Self::ChatStopped {
+                chat,
+                model,
+                status,
+                context,
+            } => json!({
+                "id": chat,
+                "model": model,
+                "user": context.user,
+                "user_is_verified": context.verified_user().is_some(),
+                "principal": context.principal,
+                "status": status,
+            }),
             Self::ConfigurationReloaded { error } => {
                 json!({"success": error.is_none(), "error": error})
             }

@@ -44,7 +44,7 @@ impl EventKinds {
 pub struct Listener {
     bus: Arc<EventBus>,
     kinds: EventKinds,
-    /// The only user whose calls and approvals the client receives; `None` for all users.
+    /// The only user whose calls, approvals and chats the client receives; `None` for all users.
     only_user: Option<String>,
     position: watch::Receiver<BusPosition>,
     /// The sequence number of the next event.
@@ -80,16 +80,17 @@ impl Listener {
         }
     }
 
-    /// Restricts the listener to the calls and approvals of one verified user, if set. Events
-    /// that belong to no user, such as the status of a server, are not restricted.
+    /// Restricts the listener to the calls, approvals and chats of one verified user, if set.
+    /// Events that belong to no user, such as the status of a server, are not restricted.
     pub fn for_user(mut self, only_user: Option<String>) -> Self {
         self.only_user = only_user;
         self
     }
 
     fn may_receive(&self, event: &SerializedEvent) -> bool {
-        let is_about_call = event.kind.starts_with("call.") || event.kind.starts_with("approval.");
-        !is_about_call || self.only_user.is_none() || self.only_user == event.verified_user
+        let mut user_groups = ["call.", "approval.", "chat."].iter();
+        let belongs_to_user = user_groups.any(|group| event.kind.starts_with(group));
+        !belongs_to_user || self.only_user.is_none() || self.only_user == event.verified_user
     }
 
     /// Waits for the next events, and returns them serialized; `None` after the bus was closed.

@@ -136,6 +136,12 @@ async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
             ..approval("a", Duration::ZERO)
         };
         bus.publish(&Event::ApprovalRequested(&approval));
+        bus.publish(&Event::ChatStopped {
+            chat: "1",
+            model: "demo",
+            status: "answered",
+            context: &context,
+        });
     }
     publish(&bus, 1);
     for (listener, expected) in [(&mut hers, 1), (&mut all, 4)] {
@@ -143,15 +149,16 @@ async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
         let count = |kind: &str| events.matches(&format!("event: {kind}\n")).count();
         assert_eq!(count("call.pending"), expected, "{events}");
         assert_eq!(count("approval.requested"), expected, "{events}");
+        assert_eq!(count("chat.stopped"), expected, "{events}");
         // Events without a user are for all listeners.
         assert_eq!(count("configuration.reloaded"), 1, "{events}");
-        // Both kinds of events name the principal of the verified user's call.
+        // All kinds of events name the principal of the verified user's call.
         let alices = |is_verified: bool| {
             let text = format!(r#""user":"alice","user_is_verified":{is_verified}"#);
             events.matches(&text).count()
         };
-        assert_eq!(alices(true), 2);
-        assert_eq!(alices(false), if expected == 1 { 0 } else { 2 }, "{events}");
+        assert_eq!(alices(true), 3);
+        assert_eq!(alices(false), if expected == 1 { 0 } else { 3 }, "{events}");
         assert!(events.contains(r#""principal":"token:true""#), "{events}");
     }
 }

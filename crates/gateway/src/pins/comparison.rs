@@ -27,11 +27,13 @@ pub(super) struct UnacceptedTools {
     changed_names: HashSet<String>,
     /// The names of tools that were added.
     new_names: HashSet<String>,
+    /// The names of tools whose definitions an operator has rejected.
+    rejected_names: HashSet<String>,
 }
 
 impl UnacceptedTools {
     pub(super) fn select_blocked_names(self, rules: PinRules) -> HashSet<String> {
-        let mut blocked_names = HashSet::new();
+        let mut blocked_names = self.rejected_names;
         if rules.on_change == PinPolicy::Block {
             blocked_names.extend(self.changed_names);
         }
@@ -123,6 +125,7 @@ impl PinComparison<'_> {
             return Ok(());
         }
         let is_new = is_never_accepted(pin);
+        let is_rejected = pin.rejected_hash.as_ref() == Some(hash);
         if pending_pin.is_none_or(|pending| pending.hash != *hash) {
             let replaced_bytes = pending_pin.map_or(0, |pending| pending.definition.len());
             if !self.pins.has_room(replaced_bytes, definition.text.len()) {
@@ -138,7 +141,9 @@ impl PinComparison<'_> {
                 "The definition of a pinned tool has changed: see `pillion pins diff`"
             );
         }
-        if !is_new {
+        if is_rejected {
+            self.unaccepted_tools.rejected_names.insert(name.clone());
+        } else if !is_new {
             self.unaccepted_tools.changed_names.insert(name.clone());
         } else if self.rules.on_new_tool == NewToolPolicy::Block {
             self.unaccepted_tools.new_names.insert(name.clone());

@@ -276,24 +276,18 @@ impl CallerConnections {
         user: &str,
         credential: &UserCredential,
     ) -> Result<ServerConfig, ToolFailure> {
-        let unusable_error = || {
+        let (id, server) = (&self.server_id, &self.section.server);
+        let config = self
+            .credentials
+            .config_with_credential(id, server, user, credential);
+        config.map_err(|_| {
             let label = self.section.label();
             let message = format!(
                 "The credential of '{user}' cannot be used for MCP server '{label}': set the \
                  credential again"
             );
             ToolFailure::new(ErrorCode::Denied, message)
-        };
-        let mut server = self.section.server.clone();
-        if credential.is_oauth() {
-            let (id, version) = (&self.server_id, &credential.version);
-            let tokens = self.credentials.tokens_of_user(&server, id, user, version);
-            server.authorization.token_store = Some(tokens.ok_or_else(unusable_error)?);
-        } else {
-            server.authentication = credential.authentication().map_err(|_| unusable_error())?;
-        }
-        server.validate().map_err(|_| unusable_error())?;
-        Ok(server)
+        })
     }
 
     /// Returns the user's connection with this credential; creates one if necessary.

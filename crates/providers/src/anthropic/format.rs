@@ -10,6 +10,7 @@ use crate::offered_tool::OfferedTool;
 use crate::result_media::{
     ProviderMedia, find_pointers, format_result_content, is_common_type, prepare_results,
 };
+use crate::transcript::{self, TranscriptPart, content_text, item_text, role_text};
 use crate::{NativeCalls, NativeMcpServer, Provider, StrictFlag, ToolFormat};
 
 #[cfg(test)]
@@ -110,6 +111,30 @@ impl ToolFormat for Anthropic {
             block
         });
         vec![json!({"role": "user", "content": blocks.collect::<Vec<_>>()})]
+    }
+
+    fn transcript(&self, message: &Value) -> Vec<TranscriptPart> {
+        let role = message["role"].as_str();
+        let Value::Array(blocks) = &message["content"] else {
+            return Vec::from_iter(role_text(role, content_text(&message["content"])));
+        };
+        let parts =
+            blocks
+                .iter()
+                .filter_map(|block| match block["type"].as_str().unwrap_or_default() {
+                    kind if BLOCKS_WITH_INPUT.contains(&kind) => Some(transcript::call(
+                        &block["id"],
+                        &block["name"],
+                        &block["input"],
+                    )),
+                    kind if THINKING_BLOCK_TYPES.contains(&kind) => None,
+                    kind if kind.ends_with("tool_result") => {
+                        let content = content_text(&block["content"]);
+                        Some(transcript::result(&block["tool_use_id"], content))
+                    }
+                    _ => role_text(role, item_text(block)),
+                });
+        parts.collect()
     }
 
     fn result_pointers(&self, message: &Value) -> Vec<String> {

@@ -9,6 +9,7 @@ use crate::offered_tool::OfferedTool;
 use crate::result_media::{
     ProviderMedia, ProviderPart, find_pointers, is_common_type, prepare_results,
 };
+use crate::transcript::{self, TranscriptPart, item_text, role_text};
 use crate::{Provider, StrictFlag, ToolFormat};
 
 #[cfg(test)]
@@ -116,6 +117,31 @@ impl ToolFormat for Google {
             }
         }
         vec![json!({"role": "user", "parts": parts})]
+    }
+
+    fn transcript(&self, message: &Value) -> Vec<TranscriptPart> {
+        let role = message["role"].as_str();
+        let items = message["parts"].as_array();
+        let parts = items.into_iter().flatten().filter_map(|part| {
+            let (call, result) = (&part["functionCall"], &part["functionResponse"]);
+            if call.is_object() {
+                Some(transcript::call(&call["id"], &call["name"], &call["args"]))
+            } else if result.is_object() {
+                let response = &result["response"];
+                let members = ["error", "result"];
+                let content = members.iter().find_map(|member| response.get(member));
+                let text = match content.unwrap_or(response) {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                Some(transcript::result(&result["id"], text))
+            } else if part["thought"] == true {
+                None
+            } else {
+                role_text(role, item_text(part))
+            }
+        });
+        parts.collect()
     }
 
     fn result_pointers(&self, message: &Value) -> Vec<String> {

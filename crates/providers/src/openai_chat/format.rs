@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::OpenAiChat;
 use crate::node::{JsonFault, Node, arguments, restore_empty_object};
 use crate::openai::OpenAiTool;
+use crate::transcript::{self, TranscriptPart, content_text, role_text};
 use crate::{Provider, ProviderMembers, StrictFlag, ToolFormat};
 
 #[cfg(test)]
@@ -105,6 +106,23 @@ impl ToolFormat for OpenAiChat {
 
     fn format_results(&self, results: &[ToolResult]) -> Vec<Value> {
         results.iter().map(ToolResult::to_message_format).collect()
+    }
+
+    fn transcript(&self, message: &Value) -> Vec<TranscriptPart> {
+        let role = message["role"].as_str();
+        let text = content_text(&message["content"]);
+        if role == Some("tool") {
+            return vec![transcript::result(&message["tool_call_id"], text)];
+        }
+        let mut parts = Vec::from_iter(role_text(role, text));
+        let refusal = message["refusal"].as_str().unwrap_or_default();
+        parts.extend(role_text(role, refusal.to_owned()));
+        let calls = message["tool_calls"].as_array();
+        parts.extend(calls.into_iter().flatten().map(|call| {
+            let function = &call["function"];
+            transcript::call(&call["id"], &function["name"], &function["arguments"])
+        }));
+        parts
     }
 
     fn result_pointers(&self, message: &Value) -> Vec<String> {

@@ -9,6 +9,7 @@ use crate::openai::OpenAiTool;
 use crate::result_media::{
     ProviderMedia, find_pointers, format_result_content, is_common_type, prepare_results,
 };
+use crate::transcript::{self, TranscriptPart, content_text, role_text};
 use crate::{NativeCalls, NativeMcpServer, Provider, StrictFlag, ToolFormat};
 
 #[cfg(test)]
@@ -89,6 +90,40 @@ impl ToolFormat for OpenAiResponses {
             })
         });
         outputs.collect()
+    }
+
+    fn transcript(&self, item: &Value) -> Vec<TranscriptPart> {
+        let call = |id: &Value| transcript::call(id, &item["name"], &item["arguments"]);
+        match item["type"].as_str() {
+            None | Some("message") => {
+                let text = content_text(&item["content"]);
+                Vec::from_iter(role_text(item["role"].as_str(), text))
+            }
+            Some(FUNCTION_CALL_TYPE) => vec![call(&item["call_id"])],
+            Some(FUNCTION_CALL_OUTPUT_TYPE) => {
+                let output = content_text(&item["output"]);
+                vec![transcript::result(&item["call_id"], output)]
+            }
+            Some("mcp_call") => {
+                let content = match &item["error"] {
+                    Value::Null => &item["output"],
+                    error => error,
+                };
+                let result = transcript::result(&item["id"], content_text(content));
+                vec![call(&item["id"]), result]
+            }
+            Some("mcp_approval_request") => vec![call(&item["id"])],
+            Some("mcp_approval_response") => {
+                let decision = if item["approve"] == true {
+                    "approved"
+                } else {
+                    "denied"
+                };
+                let id = &item["approval_request_id"];
+                vec![transcript::result(id, decision.to_owned())]
+            }
+            Some(_) => Vec::new(),
+        }
     }
 
     fn result_pointers(&self, message: &Value) -> Vec<String> {
