@@ -163,6 +163,20 @@ fn g3_approvals_and_reloads_are_events() {
     assert_eq!(received["success"], false);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_request_that_ran_a_chat_is_an_event() {
+    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
+    let daemon = Daemon::with_config(&crate::chat::config(&llm, ""));
+    let (mut listener, _) = EventStream::from_now(&daemon.socket, "?types=chat");
+    let body = json!({"message": "Hi", "user": "ada"});
+    let reply = daemon.socket.post("/api/v1/chat/", body.to_string());
+    let response = reply.expect(200);
+    let stopped = listener.expect("chat.stopped").data;
+    assert_eq!(stopped["id"], response["id"]);
+    assert_eq!(stopped["status"], "answered");
+    assert_eq!(stopped["user"], "ada");
+}
+
 #[test]
 fn a_listener_resumes_after_its_last_event_id() {
     let daemon = Daemon::start();

@@ -124,6 +124,45 @@ fn an_mcp_client_cannot_see_or_call_a_blocked_tool() {
 }
 
 #[test]
+fn a_rejected_definition_is_blocked_until_another_one_is_offered() {
+    let server = McpServer::start(json!([tool("One")]));
+    // By default, a change is only reported.
+    let daemon = start(&server, "");
+    assert!(is_listed(&daemon));
+    let early = pins(&daemon, &["reject", "far", "echo"]);
+    assert_contains!(stderr(&early), "has not changed since it was accepted");
+    server.set_tools(json!([tool("Two")]));
+    look_again(&daemon, &server);
+    assert!(is_listed(&daemon));
+    let wrong = pins(&daemon, &["reject", "far", "echo", "--hash", "0123"]);
+    assert!(!wrong.status.success());
+    let rejected = success(&pins(&daemon, &["reject", "far", "echo"]));
+    assert_contains!(rejected, "rejected: far echo");
+    eventually("the tool is unlisted", || !is_listed(&daemon));
+    assert_eq!(call(&daemon)["error_code"], "denied");
+    let waiting = || daemon.get("/api/v1/pins?changed=true").json()["pins"].clone();
+    assert_eq!(waiting(), json!([]));
+    let shown = daemon.get("/api/v1/pins/far/echo").json();
+    assert_eq!(shown["pin"]["status"], "rejected");
+
+    // The rejected definition is remembered while the server offers the accepted one.
+    server.set_tools(json!([tool("One")]));
+    eventually("the accepted tool is back", || is_listed(&daemon));
+    server.set_tools(json!([tool("Two")]));
+    eventually("the rejected tool is unlisted", || !is_listed(&daemon));
+    assert_eq!(waiting(), json!([]));
+    server.set_tools(json!([tool("Three")]));
+    eventually("another definition is offered", || is_listed(&daemon));
+    assert_ne!(waiting(), json!([]));
+    server.set_tools(json!([tool("Two")]));
+    eventually("the rejected tool is unlisted again", || {
+        !is_listed(&daemon)
+    });
+    success(&pins(&daemon, &["accept", "far", "echo"]));
+    eventually("the accepted tool is listed", || is_listed(&daemon));
+}
+
+#[test]
 fn by_default_a_change_is_only_reported() {
     let server = McpServer::start(json!([tool("One")]));
     let daemon = start(&server, "");

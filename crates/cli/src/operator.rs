@@ -113,6 +113,7 @@ impl OperatorStore {
             credentials,
             egress: self.config.servers.egress.clone(),
             author: ChangeAuthor::Operator,
+            allowed_commands: self.config.registry.allowed_commands.clone(),
             file_accounts: file_accounts(&self.config),
         })
     }

@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{AcceptPin, PinEntry, PinResponse, route};
+use pillion_wire::{AcceptPin, PinEntry, PinResponse, RejectPin, route};
 use serde_json::Value;
 
 use super::dispatch::{CommandResult, RunCommand};
@@ -12,7 +12,7 @@ use super::table::{format_table, or_dash};
 use pillion_gateway::pins::{visible, visible_line};
 
 commands! {
-    /// Shows tools of MCP servers whose definition has changed, and accepts the changes
+    /// Shows tools of MCP servers whose definition has changed, and accepts or rejects the changes
     #[command(after_help = examples![
         "pillion pins list --changed",
         "pillion pins accept weather forecast",
@@ -26,6 +26,7 @@ commands! {
         ])]
         Diff(PinnedTool) => PinnedTool::print_diff,
         Accept(AcceptTool),
+        Reject(RejectTool),
     }
 }
 
@@ -42,7 +43,7 @@ pub(super) struct ListPins {
     /// Only tools that are listed for this user alone
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Only tools that are not accepted: changed, renamed and new ones
+    /// Only tools that wait for a decision: changed, renamed and new ones
     #[arg(long)]
     changed: bool,
     #[command(flatten)]
@@ -68,6 +69,18 @@ pub(super) struct AcceptTool {
     #[command(flatten)]
     tool: PinnedTool,
     /// Accepts only the definition with this hash, as shown by `diff`
+    #[arg(long, value_name = "SHA256")]
+    hash: Option<String>,
+}
+
+/// Rejects a tool's current definition: the tool is blocked until the server offers another
+/// definition
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion pins reject weather forecast"])]
+pub(super) struct RejectTool {
+    #[command(flatten)]
+    tool: PinnedTool,
+    /// Rejects only the definition with this hash, as shown by `diff`
     #[arg(long, value_name = "SHA256")]
     hash: Option<String>,
 }
@@ -107,6 +120,18 @@ impl RunCommand<Client> for AcceptTool {
             .send_json(&AcceptPin { hash: self.hash })?;
         let hash = decode(&response)?.pin.hash;
         print_result(&format!("accepted: {server} {tool} {hash}"))
+    }
+}
+
+impl RunCommand<Client> for RejectTool {
+    fn run(self, client: &Client) -> CommandResult {
+        let PinnedTool { server, tool, user } = self.tool;
+        let response = client
+            .request(route::REJECT_PIN, [&server, &tool])
+            .query(user.map(|user| ("user", user)))
+            .send_json(&RejectPin { hash: self.hash })?;
+        let hash = decode(&response)?.pin.pending_hash.unwrap_or_default();
+        print_result(&format!("rejected: {server} {tool} {hash}"))
     }
 }
 

@@ -2,13 +2,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_core::store::{AccessToken, Timestamp};
-use pillion_gateway::access::{AllowedTools, NewToken, Scope, TokenList, Users};
+use nix::unistd::geteuid;
+use pillion_core::store::AccessToken;
+use pillion_gateway::access::{AccessGrant, AllowedTools, Scope, TokenList, Users};
 use pillion_gateway::timestamp::format_timestamp;
+use pillion_management::tokens::{
+    self, MAX_LIFETIME_DAYS, NewAccessToken, TokenError, expiry_after_days, parse_name,
+    parse_tools, parse_user, status,
+};
 use serde_json::{Value, json};
 
 use crate::dispatch::{CommandResult, RunCommand};
-use crate::duration::DAY;
 use crate::error::CliError;
 use crate::operator::OperatorStore;
 use crate::output::{print, print_diagnostic, print_result};
@@ -90,26 +94,28 @@ pub(super) struct CreateToken {
     any_user: bool,
     /// The only tools that the token may use, separated by commas: names, or prefixes of names
     /// followed by '*', as in 'get_time,far_*' [default: every tool]
-    #[arg(long, value_name = "TOOLS", value_parser = AllowedTools::parse_list)]
+    #[arg(long, value_name = "TOOLS", value_parser = parse_tools)]
     tools: Option<AllowedTools>,
     /// The number of days until the token expires [default: never]
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    #[arg(
+        long,
+        value_name = "DAYS",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LIFETIME_DAYS))
+    )]
     expires_days: Option<u32>,
 }
 
-fn parse_name(text: &str) -> Result<String, &'static str> {
-    let is_valid = (1..=100).contains(&text.chars().count())
-        && !text.contains(|c: char| c.is_whitespace() || c.is_control());
-    let name = is_valid.then(|| text.to_owned());
-    name.ok_or(
-        "a token name must have 1 to 100 characters, without white space or control characters",
-    )
+/// Returns the permission of the operator, who can open the store and may therefore do everything.
+fn operator_grant() -> AccessGrant {
+    AccessGrant::for_local_user(geteuid().as_raw())
 }
 
-fn parse_user(text: &str) -> Result<String, &'static str> {
-    let is_valid = (1..=256).contains(&text.len()) && !text.contains(char::is_control);
-    let user = is_valid.then(|| text.to_owned());
-    user.ok_or("a user name must have 1 to 256 bytes, without control characters")
+fn to_cli_error(error: TokenError) -> CliError {
+    match error {
+        TokenError::Store(error) => CliError::Tokens(error),
+        TokenError::Unknown { name } => CliError::UnknownToken(name),
+        error => CliError::Usage(error.to_string()),
+    }
 }
 
 impl RunCommand<TokensContext> for CreateToken {
@@ -121,41 +127,28 @@ impl RunCommand<TokensContext> for CreateToken {
         let tcp = &operator_store.config.tcp;
         let configured_tokens = TokenList::read_file(tcp)
             .and_then(|file| TokenList::parse(tcp, file.as_ref(), |name| std::env::var(name).ok()));
-        if configured_tokens.is_ok_and(|tokens| tokens.has_name(&self.name)) {
-            let name = self.name;
-            let message = format!("the configuration already has a token named '{name}'");
-            return Err(CliError::Usage(message));
-        }
+        let configured_grants = configured_tokens.map(|tokens| tokens.grants());
         let users = match self.user {
             Some(user) => Users::SingleUser(user),
             None if self.any_user => Users::AnyUser,
             None => Users::NoUser,
         };
-        let mut scopes = vec![scope.as_str().to_owned()];
-        scopes.extend(users.to_entry_word());
-        scopes.extend(self.tools.unwrap_or_default().to_entry_word());
-        let new_token = NewToken::generate();
-        let now = Timestamp::now();
-        let token = AccessToken {
-            hash: new_token.hash(),
+        let new_token = NewAccessToken {
             name: self.name,
-            scopes,
-            created_at: now,
-            expires_at: self.expires_days.map(|days| now.plus(DAY * days)),
-            last_used_at: None,
-            revoked_at: None,
+            scope,
+            users,
+            tools: self.tools.unwrap_or_default(),
+            expires_at: self.expires_days.map(expiry_after_days),
         };
-        let insertion = operator_store.run(operator_store.store().insert_access_token(&token));
-        insertion.map_err(|error| {
-            if error.is_conflict() {
-                CliError::Usage(format!("a token named '{}' already exists", token.name))
-            } else {
-                CliError::Tokens(error)
-            }
-        })?;
-        let token_text = new_token.expose();
+        let store = operator_store.store();
+        let operator = operator_grant();
+        let configured = configured_grants.unwrap_or_default();
+        let creation = tokens::create(&*store, &operator, &configured, new_token);
+        let created_token = operator_store.run(creation).map_err(to_cli_error)?;
+        let token_text = created_token.token.expose();
         if context.json {
-            let json = json!({"name": token.name, "scope": scope.as_str(), "token": token_text});
+            let name = created_token.record.name;
+            let json = json!({"name": name, "scope": scope.as_str(), "token": token_text});
             print(&json.to_string())?;
         } else {
             print(token_text)?;
@@ -181,9 +174,10 @@ pub(super) struct ListTokens;
 impl RunCommand<TokensContext> for ListTokens {
     fn run(self, context: &TokensContext) -> CommandResult {
         let operator_store = &context.operator_store;
+        let store = operator_store.store();
         let tokens = operator_store
-            .run(operator_store.store().access_tokens())
-            .map_err(CliError::Tokens)?;
+            .run(tokens::list(&*store, &operator_grant()))
+            .map_err(to_cli_error)?;
         if context.json {
             let entries: Vec<_> = tokens.iter().map(format_token_json).collect();
             return print_result(&json!({ "tokens": entries }).to_string());
@@ -214,16 +208,6 @@ fn format_token_row(token: &AccessToken) -> [String; 6] {
     ]
 }
 
-fn status(token: &AccessToken) -> &'static str {
-    let now = Timestamp::now();
-    let is_expired = token.expires_at.is_some_and(|expiry| expiry <= now);
-    match (token.revoked_at, is_expired) {
-        (Some(_), _) => "revoked",
-        (None, true) => "expired",
-        (None, false) => "valid",
-    }
-}
-
 /// Revokes a token at once
 #[derive(Debug, Args)]
 #[command(after_help = examples!["pillion tokens revoke ci --config /etc/pillion/pillion.toml"])]
@@ -236,14 +220,9 @@ impl RunCommand<TokensContext> for RevokeToken {
     fn run(self, context: &TokensContext) -> CommandResult {
         let operator_store = &context.operator_store;
         let store = operator_store.store();
-        let revoke = store.revoke_access_token(&self.name, Timestamp::now());
-        operator_store.run(revoke).map_err(|error| {
-            if error.is_not_found() {
-                CliError::UnknownToken(self.name.clone())
-            } else {
-                CliError::Tokens(error)
-            }
-        })?;
+        operator_store
+            .run(tokens::revoke(&*store, &operator_grant(), &self.name))
+            .map_err(to_cli_error)?;
         print_result(&if context.json {
             json!({"name": self.name, "status": "revoked"}).to_string()
         } else {

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-pub use pillion_core::store::CallCounts;
-use pillion_core::store::{
-    CallFilter, CallId, CallStatus, Timestamp, ToolCallRecord, ToolStatistics,
-};
+pub use pillion_core::store::{CallCounts, CallGrouping, CallStatistics};
+use pillion_core::store::{CallFilter, CallId, CallStatus, Timestamp, ToolCallRecord};
 use pillion_gateway::Gateway;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::client_text::truncate_input;
@@ -155,8 +153,7 @@ pub async fn statistics(
     query: CallQuery,
 ) -> Result<ToolCallStatistics> {
     let server_ids = ServerIds::new(servers);
-    let filter = query.build_filter(grant, &server_ids)?;
-    let tools = require_store(gateway)?.call_statistics(&filter).await?;
+    let tools = group_statistics(gateway, servers, grant, query, CallGrouping::Tool).await?;
     let usages = tools.into_iter().map(|tool| build_usage(tool, &server_ids));
     Ok(ToolCallStatistics {
         success: true,
@@ -164,18 +161,37 @@ pub async fn statistics(
     })
 }
 
+/// Returns the statistics of each group of calls, over the calls that `grant` may see.
+///
+/// # Errors
+/// The query is invalid, or the store cannot be read.
+pub async fn group_statistics(
+    gateway: &Gateway,
+    servers: Option<&Servers>,
+    grant: &AccessGrant,
+    query: CallQuery,
+    grouping: CallGrouping,
+) -> Result<Vec<CallStatistics>> {
+    let filter = query.build_filter(grant, &ServerIds::new(servers))?;
+    Ok(require_store(gateway)?
+        .call_statistics(&filter, grouping)
+        .await?)
+}
+
 /// Counts the calls that `grant` may see in each of the last `count` intervals, the oldest first. The
 /// last interval began less than `interval` ago.
 ///
 /// # Errors
-/// The store cannot be read.
+/// The query is invalid, or the store cannot be read.
 pub async fn count_by_interval(
     gateway: &Gateway,
+    servers: Option<&Servers>,
     grant: &AccessGrant,
+    query: CallQuery,
     interval: Duration,
     count: usize,
 ) -> Result<Vec<CallCounts>> {
-    let filter = CallQuery::default().build_filter(grant, &ServerIds::new(None))?;
+    let filter = query.build_filter(grant, &ServerIds::new(servers))?;
     let interval_ms = u64::try_from(interval.as_millis())
         .unwrap_or(u64::MAX)
         .max(1);
@@ -258,12 +274,12 @@ fn build_entry(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
 }
 
 /// Converts a tool's statistics to their representation in the REST API.
-fn build_usage(tool: ToolStatistics, servers: &ServerIds) -> ToolUsage {
+fn build_usage(tool: CallStatistics, servers: &ServerIds) -> ToolUsage {
     ToolUsage {
         success_rate: tool.success_rate(),
         server_id: tool.server.as_deref().map(|name| servers.find_id(name)),
         server_name: tool.server,
-        tool_name: tool.tool,
+        tool_name: tool.tool.unwrap_or_default(),
         calls: tool.calls,
         succeeded: tool.succeeded,
         failed: tool.failed,

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode::{
     self, Denied, InvalidInput, NotFound, RateLimited, Unavailable,
 };
+use pillion_gateway::access::{AccessGrant, Scope};
 use pillion_gateway::problem::Problem;
 
 /// The result of a handler.
@@ -191,6 +192,25 @@ route_error! {
     #[derive(Debug, thiserror::Error)]
     #[error("The parameter '{0}' must be {1}")]
     struct InvalidParameter(&'static str, String) => INVALID_INPUT
+}
+
+route_error! {
+    /// The permission of the client does not include a scope.
+    #[derive(Debug, thiserror::Error)]
+    #[error("This request needs the scope '{0}'")]
+    pub struct MissingScope(Scope) => DENIED
+}
+
+/// Checks that `grant` includes `scope`.
+///
+/// # Errors
+/// The grant does not include the scope.
+pub fn require_scope(grant: &AccessGrant, scope: Scope) -> Result<(), MissingScope> {
+    if grant.allows(scope) {
+        Ok(())
+    } else {
+        Err(MissingScope(scope))
+    }
 }
 
 route_error! {

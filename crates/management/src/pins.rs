@@ -1,7 +1,9 @@
 //! Pins: the accepted definitions of the tools of MCP servers.
 
+use std::collections::{HashMap, HashSet};
+
 use pillion_core::compute;
-use pillion_core::store::{PinOwner, Store, ToolPin};
+use pillion_core::store::{PinOwner, Store, StoreError, ToolPin};
 use pillion_gateway::Gateway;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::client_text::truncate_input;
@@ -10,12 +12,12 @@ use pillion_gateway::timestamp::format_timestamp;
 use pillion_wire::{PinEntry, PinList, PinResponse};
 use serde::Deserialize;
 
-use crate::error::{CONFLICT, NOT_FOUND, Result, route_error};
+use crate::error::{CONFLICT, NOT_FOUND, RequestError, Result, route_error};
 use crate::parameter::parse_parameter;
 use crate::store::require_store;
 
 route_error! {
-    /// The reason why a pin is not shown or accepted.
+    /// The reason why a pin is not shown, accepted or rejected.
     #[derive(Debug, thiserror::Error)]
     enum PinError {
         #[error("There is no pin for the tool '{tool}' of the server '{server}'")]
@@ -33,7 +35,7 @@ pub struct PinQuery {
     pub server: Option<String>,
     /// Restricts the list to the pins of tools that are listed for this user alone.
     pub user: Option<String>,
-    /// Restricts the list to the pins that are not accepted: those with the status `changed`,
+    /// Restricts the list to the pins that wait for a decision: those with the status `changed`,
     /// `renamed` or `new`.
     #[param(value_type = Option<bool>)]
     pub changed: Option<String>,
@@ -99,7 +101,7 @@ pub async fn list(gateway: &Gateway, grant: &AccessGrant, query: PinQuery) -> Re
             }
         };
         let is_shown = |pin: &ToolPin| {
-            (!is_changed_only || pin.pending.is_some()) && may_see(grant, pin.user.as_deref())
+            (!is_changed_only || pin.is_undecided()) && may_see(grant, pin.user.as_deref())
         };
         let visible_pins: Vec<_> = pins.into_iter().filter(is_shown).collect();
         let bytes = visible_pins.iter().map(pins::pin_bytes).sum();
@@ -112,8 +114,8 @@ pub async fn list(gateway: &Gateway, grant: &AccessGrant, query: PinQuery) -> Re
     })
 }
 
-/// Returns the number of tools whose changed definitions are not accepted yet. A grant that is
-/// restricted to one user sees no number.
+/// Returns the number of tools whose changed definitions are neither accepted nor rejected. A grant
+/// that is restricted to one user sees no number.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -137,7 +139,7 @@ pub async fn find(
     load_pin(&*require_store(gateway)?, owner, tool).await
 }
 
-/// Accepts the changed definition of a tool; if `hash` is given, only the definition with this hash.
+/// Accepts the changed definition of a tool; if `hash` is set, only the definition with this hash.
 ///
 /// # Errors
 /// There is no such pin; the definition has not changed, or has another hash; the store cannot be
@@ -150,15 +152,8 @@ pub async fn accept(
 ) -> Result<PinResponse> {
     let owner = tool.find_owner(grant)?;
     let store = require_store(gateway)?;
-    match pins::accept(&*store, owner, tool.tool, hash).await {
-        Ok(()) => {}
-        Err(error) if error.is_not_found() => return Err(tool.unknown_pin_error().into()),
-        Err(error) if error.is_conflict() => {
-            let reason = error.to_string();
-            return Err(PinError::Conflict { reason }.into());
-        }
-        Err(error) => return Err(error.into()),
-    }
+    let outcome = pins::accept(&*store, owner, tool.tool, hash).await;
+    outcome.map_err(|error| decision_error(tool, error))?;
     tracing::info!(
         server.label = tool.server,
         user = owner.user,
@@ -167,6 +162,83 @@ pub async fn accept(
     );
     gateway.upstreams().expire(tool.server);
     load_pin(&*store, owner, tool).await
+}
+
+/// Rejects the changed definition of a tool; if `hash` is set, only the definition with this hash.
+/// The tool is blocked until the server offers another definition, or an operator accepts this one.
+///
+/// # Errors
+/// There is no such pin; the definition has not changed, or has another hash; the store cannot be
+/// written.
+pub async fn reject(
+    gateway: &Gateway,
+    grant: &AccessGrant,
+    tool: PinnedTool<'_>,
+    hash: Option<&str>,
+) -> Result<PinResponse> {
+    let owner = tool.find_owner(grant)?;
+    let store = require_store(gateway)?;
+    let outcome = pins::reject(&*store, owner, tool.tool, hash).await;
+    outcome.map_err(|error| decision_error(tool, error))?;
+    tracing::info!(
+        server.label = tool.server,
+        user = owner.user,
+        tool.name = tool.tool,
+        "Rejected the changed definition of a tool"
+    );
+    gateway.upstreams().expire(tool.server);
+    load_pin(&*store, owner, tool).await
+}
+
+/// Returns the error of a request whose decision on a definition failed.
+fn decision_error(tool: PinnedTool<'_>, error: StoreError) -> RequestError {
+    if error.is_not_found() {
+        return tool.unknown_pin_error().into();
+    }
+    if error.is_conflict() {
+        let reason = error.to_string();
+        return PinError::Conflict { reason }.into();
+    }
+    error.into()
+}
+
+/// The tools that MCP servers currently offer to all users, to find accepted tools that are no
+/// longer offered.
+#[derive(Debug)]
+pub struct ListedTools {
+    /// The names of the tools on each connected server, by the label of the server.
+    names_by_server: HashMap<String, HashSet<String>>,
+}
+
+impl ListedTools {
+    /// Reads the known tools, without sending requests. Servers whose last list failed, or that
+    /// have not listed their tools yet, are skipped.
+    #[must_use]
+    pub fn read(gateway: &Gateway) -> Self {
+        let reports = gateway.server_reports();
+        let connected_servers = reports
+            .into_iter()
+            .filter(|report| report.error.is_none() && report.connected_at.is_some());
+        let mut names_by_server: HashMap<_, HashSet<_>> = connected_servers
+            .map(|report| (report.label, HashSet::new()))
+            .collect();
+        for tool in gateway.upstreams().tools().values() {
+            if let Some(names) = names_by_server.get_mut(&tool.server().label) {
+                names.insert(tool.remote_name().to_owned());
+            }
+        }
+        Self { names_by_server }
+    }
+
+    /// Returns whether the tool of an accepted pin is no longer offered. The tools of single users
+    /// are never counted as missing, because each user has a separate list.
+    #[must_use]
+    pub fn lacks(&self, pin: &PinEntry) -> bool {
+        let listed_names = self.names_by_server.get(&pin.server);
+        pin.user.is_none()
+            && pin.pending_hash.is_none()
+            && listed_names.is_some_and(|names| !names.contains(&pin.tool))
+    }
 }
 
 async fn load_pin(

@@ -7,8 +7,10 @@
 mod background_tasks;
 mod catalog;
 mod definition;
+mod doctor;
 mod error;
 mod input;
+mod logins;
 mod server;
 mod trial;
 mod users;
@@ -24,20 +26,25 @@ use pillion_mcp_client::TokenKey;
 use pillion_store::MasterKey;
 use pillion_wire::{ServerEntry, ServerTrial};
 use serde_json::{Map, Value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
+use crate::registry::{InstallError, InstallMethod, Registry, RegistryEntry};
 use background_tasks::{record_connections, sweep_users};
 pub use catalog::{Catalog, CatalogServer, ChangeAuthor, UpdateMode, file_accounts};
+pub use doctor::{Diagnosis, DiagnosisStep, StepKind, StepOutcome};
 use error::Result;
 pub use error::ServerError;
 pub use input::ServerInput;
+pub use logins::{AuthorizationState, FinishedLogin, LOGIN_TTL, NewLogin, StartedLogin};
 use pillion_config::{Config, McpServerSection};
-use pillion_gateway::Gateway;
 use pillion_gateway::access::Access;
 use pillion_gateway::credentials::{
     Account, CredentialError, UserCredentials, next_key_file, open_vault, server_id_from_label,
 };
+use pillion_gateway::{Gateway, upstream};
 pub use server::Server;
+pub use users::{UserCredentialPage, UserCredentialState};
+pub use view::EditableServer;
 
 /// The holder of the running configuration, which applies changes of the servers.
 #[async_trait]
@@ -50,6 +57,21 @@ pub trait RunningApp: Send + Sync {
     async fn apply(&self, config: &Config, access: Option<Access>);
 }
 
+/// The request that installs a server of the registry.
+#[derive(Clone)]
+pub struct InstallRequest {
+    /// The server, as the registry describes it.
+    pub entry: RegistryEntry,
+    /// The remote or the package.
+    pub method: InstallMethod,
+    /// The digest of the plan that the user has seen.
+    pub digest: String,
+    /// The name of the new server.
+    pub name: String,
+    /// The values of the plan's fields, in order.
+    pub values: Vec<String>,
+}
+
 /// All servers, and the operations that change them.
 pub struct Servers {
     store: Arc<dyn Store>,
@@ -59,9 +81,15 @@ pub struct Servers {
     /// The users' credentials and the vault. The vault is replaced when the vault's key changes.
     user_credentials: UserCredentials,
     servers: RwLock<Arc<Vec<Server>>>,
+    /// The registry from which servers are installed. Replaced when the configuration changes.
+    registry: RwLock<Arc<Registry>>,
     /// Number of requested reconnects by server name. A new number makes a reload treat the server
     /// as changed, so that the server gets a new connection.
     reconnects: parking_lot::Mutex<HashMap<String, u64>>,
+    /// The logins at authorization servers that browsers have not completed.
+    logins: logins::PendingLogins,
+    /// The permits of running diagnoses.
+    diagnosis_permits: Semaphore,
 }
 
 impl Servers {
@@ -78,13 +106,17 @@ impl Servers {
                  or vault.key_env"
             );
         }
+        let registry = Arc::new(Registry::new(config, Arc::clone(&store)));
         let servers = Self {
             store,
+            registry: RwLock::new(registry),
             application: OnceLock::new(),
             file_config: Mutex::new(config.clone()),
             user_credentials: UserCredentials::default(),
             servers: RwLock::default(),
             reconnects: parking_lot::Mutex::default(),
+            logins: logins::PendingLogins::default(),
+            diagnosis_permits: Semaphore::new(doctor::MAX_DIAGNOSES),
         };
         servers.user_credentials.set_vault(vault);
         servers.store.servers().await?;
@@ -94,6 +126,11 @@ impl Servers {
     /// Returns the store.
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
+    }
+
+    /// Returns the registry from which servers are installed.
+    pub fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.registry.read())
     }
 
     /// Applies later changes of the servers to `application`. Also starts the background tasks that
@@ -214,6 +251,7 @@ impl Servers {
         let vault = open_vault(&self.store, config).await?;
         self.user_credentials.set_vault(vault);
         let previous_config = std::mem::replace(&mut *file_config, config.clone());
+        *self.registry.write() = Arc::new(Registry::new(config, self.store()));
         let catalog = self.catalog(&file_config, ChangeAuthor::Operator);
         for section in &previous_config.mcp_servers {
             let mut new_sections = file_config.mcp_servers.iter();
@@ -265,6 +303,23 @@ impl Servers {
         Ok(())
     }
 
+    /// Returns the server of `gateway` with this ID or name.
+    ///
+    /// # Errors
+    /// [`ServerError::NotFound`] if there is no such server; [`ServerError::NotInUse`] if the server
+    /// is disabled or cannot be used.
+    pub fn find_in_use(&self, key: &str, gateway: &Gateway) -> Result<Arc<upstream::Server>> {
+        let entry = self.entry(key, gateway)?;
+        let server = gateway.upstreams().server(&entry.name);
+        server.ok_or_else(|| ServerError::NotInUse {
+            name: entry.name,
+            reason: entry
+                .error
+                .filter(|_| entry.enabled)
+                .unwrap_or_else(|| "the server is disabled".to_owned()),
+        })
+    }
+
     /// Enables or disables the server with this ID or name. Returns the server's ID.
     pub async fn set_enabled(&self, key: &str, is_enabled: bool) -> Result<String> {
         let keys = Map::from_iter([("enabled".to_owned(), Value::Bool(is_enabled))]);
@@ -280,6 +335,39 @@ impl Servers {
         let record = catalog.add(keys).await?;
         self.apply_config(&file_config, None).await;
         tracing::info!(server.label = record.name, "An MCP server was added");
+        Ok(record.id)
+    }
+
+    /// Adds a server of the registry: disabled, and with pinned tools. Returns the new server's ID.
+    ///
+    /// A server that is a program is added only if the configuration allows the program, although
+    /// callers cannot add other programs: the registry's entry does not choose the program.
+    ///
+    /// # Errors
+    /// [`ServerError::Install`] if the server cannot be installed, or differs from the one that the
+    /// user has seen; otherwise, the same errors as [`add`](Self::add).
+    pub async fn install(&self, request: &InstallRequest) -> Result<String> {
+        let file_config = self.file_config.lock().await;
+        let registry = self.registry();
+        let plan = registry.plan(&request.entry, request.method)?;
+        if plan.digest() != request.digest {
+            return Err(InstallError::Changed.into());
+        }
+        let policy = registry.url_policy();
+        let keys = plan.server_members(&request.name, &request.values, policy)?;
+        self.check_name(&file_config, &keys)?;
+        let author = match plan.is_program() {
+            true => ChangeAuthor::Operator,
+            false => ChangeAuthor::Caller,
+        };
+        let record = self.catalog(&file_config, author).add(keys).await?;
+        self.apply_config(&file_config, None).await;
+        tracing::info!(
+            server.label = record.name,
+            registry.name = request.entry.server.name,
+            registry.version = request.entry.server.version,
+            "An MCP server of the registry was installed"
+        );
         Ok(record.id)
     }
 
@@ -323,33 +411,57 @@ impl Servers {
         Ok(trial::run_trial(server).await)
     }
 
+    /// Tests the server with this ID or name with changed settings, which are not stored. The test
+    /// uses the stored credentials that the change keeps.
+    ///
+    /// # Errors
+    /// The same errors as [`change`](Self::change).
+    pub async fn test_change(&self, key: &str, keys: Map<String, Value>) -> Result<ServerTrial> {
+        let file_config = self.file_config.lock().await;
+        let record = self.find_record(&file_config, key).await?;
+        self.check_name(&file_config, &keys)?;
+        let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
+        let preview = catalog.preview_change(&record, keys, UpdateMode::Patch);
+        let server = Box::pin(preview).await?;
+        drop(file_config);
+        Ok(Box::pin(trial::run_trial(server)).await)
+    }
+
     /// Tests the server with this ID or name. Starts the server's program only if a tool call would
-    /// start it, too.
+    /// start it, too, or if the configuration allows callers to start the program.
     pub async fn test_existing(&self, key: &str) -> Result<ServerTrial> {
-        let server = match self.find(key)? {
+        let section = self.load_for_test(self.find(key)?).await?;
+        Ok(trial::run_trial(section.server).await)
+    }
+
+    /// Returns the settings of a server for a test.
+    ///
+    /// # Errors
+    /// [`ServerError::Program`] if a test must not start the server's program: no tool call would
+    /// start the program, and the configuration does not allow callers to start it. Otherwise, the
+    /// reason why the settings cannot be used.
+    async fn load_for_test(&self, server: Server) -> Result<McpServerSection> {
+        match server {
             Server::FromFile(section)
                 if section.settings.enabled || section.server.url().is_some() =>
             {
-                section.server
+                Ok(*section)
             }
-            Server::FromFile(_) => return Err(ServerError::Program),
+            Server::FromFile(_) => Err(ServerError::Program),
             Server::FromStore(catalog_server, problem) => {
-                let is_in_use = catalog_server.record.enabled && problem.is_none();
-                let definition = catalog_server.definition.as_ref();
-                let is_program = definition.is_none_or(|definition| definition.is_program());
-                if is_program && !is_in_use {
-                    return Err(ServerError::Program);
-                }
                 let file_config = self.file_config.lock().await;
                 let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
-                catalog
-                    .load(catalog_server.record.clone())
-                    .await
-                    .section?
-                    .server
+                let is_in_use = catalog_server.record.enabled && problem.is_none();
+                let definition = catalog_server.definition.as_ref();
+                let may_start = definition.is_some_and(|definition| {
+                    !definition.is_program() || catalog.may_start(definition)
+                });
+                if !may_start && !is_in_use {
+                    return Err(ServerError::Program);
+                }
+                catalog.load(catalog_server.record.clone()).await.section
             }
-        };
-        Ok(trial::run_trial(server).await)
+        }
     }
 
     /// Re-encrypts all credentials with the key in the `.new` file beside the vault's key file.
@@ -384,6 +496,7 @@ impl Servers {
             credentials: self.user_credentials.clone(),
             egress: file_config.servers.egress.clone(),
             author,
+            allowed_commands: file_config.registry.allowed_commands.clone(),
             file_accounts: file_accounts(file_config),
         }
     }
@@ -451,6 +564,16 @@ impl Servers {
         entries.pop().ok_or_else(|| ServerError::NotFound {
             key: key.to_owned(),
         })
+    }
+
+    /// Returns the settings of the server with this ID or name, which clients can change.
+    ///
+    /// # Errors
+    /// [`ServerError::NotFound`] if there is no such server; [`ServerError::DefinedInFile`] or
+    /// [`ServerError::Program`] if only the operator can change the server;
+    /// [`ServerError::Unreadable`] if the stored settings cannot be read.
+    pub fn editable(&self, key: &str, gateway: &Gateway) -> Result<EditableServer> {
+        EditableServer::new(&self.find(key)?, self.entry(key, gateway)?)
     }
 
     /// Returns the servers in the format of the REST API, with their state in `gateway`.

@@ -1,11 +1,13 @@
 //! The state of a running sidecar, apart from its sockets.
 
+use std::net::SocketAddr;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pillion_core::registry::ToolRegistry;
 
-use pillion_config::{Config, ConsoleSection, HttpSection};
+use pillion_config::{Config, ConfigWarning, ConsoleSection, EffectiveConfig, HttpSection};
 use pillion_gateway::access::Access;
 use pillion_gateway::credentials::UserCredentials;
 use pillion_gateway::state::State;
@@ -23,6 +25,27 @@ pub struct App {
     parts: Arc<AppParts>,
 }
 
+/// The addresses at which clients reach the sidecar.
+#[derive(Debug, Clone)]
+pub struct Endpoints {
+    /// The absolute path of the Unix socket.
+    pub socket: PathBuf,
+    /// The address of the TCP listener, if there is one.
+    pub listen: Option<SocketAddr>,
+}
+
+impl Endpoints {
+    fn new(config: &Config) -> Self {
+        let configured_path = config.socket.path.clone();
+        let path = configured_path.unwrap_or_else(pillion_client::default_socket_path);
+        Self {
+            // A relative path is relative to the directory in which the sidecar was started.
+            socket: std::path::absolute(&path).unwrap_or(path),
+            listen: config.tcp.listen,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct AppParts {
     mcp: McpServer,
@@ -30,6 +53,10 @@ struct AppParts {
     console: ConsoleSection,
     access: Access,
     servers: Option<Arc<Servers>>,
+    endpoints: Endpoints,
+    accepts_stored_tokens: bool,
+    effective_config: Arc<EffectiveConfig>,
+    warnings: Arc<[ConfigWarning]>,
 }
 
 impl App {
@@ -72,6 +99,10 @@ impl App {
             console: config.console.clone(),
             access,
             servers,
+            endpoints: Endpoints::new(config),
+            accepts_stored_tokens: config.tcp.tokens_store,
+            effective_config: Arc::clone(&config.effective),
+            warnings: find_warnings(config),
         })
     }
 
@@ -98,6 +129,11 @@ impl App {
             console: config.console.clone(),
             access: access.unwrap_or_else(|| self.access().clone()),
             servers: self.parts.servers.clone(),
+            // A change of the addresses takes effect only after a restart.
+            endpoints: self.endpoints().clone(),
+            accepts_stored_tokens: config.tcp.tokens_store,
+            effective_config: Arc::clone(&config.effective),
+            warnings: find_warnings(config),
         })
     }
 
@@ -133,6 +169,30 @@ impl App {
         &self.parts.access
     }
 
+    /// Returns the addresses at which clients reach the sidecar.
+    #[must_use]
+    pub fn endpoints(&self) -> &Endpoints {
+        &self.parts.endpoints
+    }
+
+    /// Returns the settings of the configuration, to show them.
+    #[must_use]
+    pub fn effective_config(&self) -> &Arc<EffectiveConfig> {
+        &self.parts.effective_config
+    }
+
+    /// Returns the warnings about the configuration that `pillion check` prints.
+    #[must_use]
+    pub fn warnings(&self) -> &Arc<[ConfigWarning]> {
+        &self.parts.warnings
+    }
+
+    /// Returns whether the TCP listener accepts the access tokens of the store.
+    #[must_use]
+    pub fn accepts_stored_tokens(&self) -> bool {
+        self.parts.accepts_stored_tokens
+    }
+
     /// Returns the MCP servers that are added and changed at run time; `None` without a store.
     pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
         self.parts.servers.as_ref()
@@ -143,6 +203,10 @@ impl App {
     pub fn mcp(&self) -> &McpServer {
         &self.parts.mcp
     }
+}
+
+fn find_warnings(config: &Config) -> Arc<[ConfigWarning]> {
+    config.warnings(|name| std::env::var(name).ok()).into()
 }
 
 impl Deref for App {

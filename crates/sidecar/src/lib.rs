@@ -21,7 +21,6 @@
 //! ```
 
 pub mod app;
-mod chat;
 pub mod current_app;
 pub mod daemon;
 mod handover;

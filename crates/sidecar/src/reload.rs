@@ -1,15 +1,15 @@
 //! Reloads the configuration without interrupting calls.
 //!
-//! SIGHUP and a changed file have the same effect: the configuration is read and validated as at
-//! start-up. If it is valid, it applies to all further requests; otherwise nothing changes, and the
-//! log, `/readyz` and `pillion status` report the error.
+//! SIGHUP, a changed file and a request in the console have the same effect: the configuration is
+//! read and validated as at start-up. If it is valid, it applies to all further requests; otherwise
+//! nothing changes, and the log, `/readyz` and `pillion status` report the error.
 
 mod stamp;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use pillion_core::store::AccessTokenStore;
 use tokio::signal::unix::Signal;
@@ -20,6 +20,7 @@ use crate::logging::LogControl;
 use crate::service_manager;
 use pillion_config::{Config, ConfigError, ConfigFile, ConfigWarning};
 use pillion_gateway::access::{Access, AccessError};
+use pillion_gateway::process::{Reload, ReloadTrigger};
 use pillion_management::servers::{ServerError, Servers};
 pub use stamp::FileStamps;
 
@@ -105,6 +106,30 @@ impl LoadedConfig {
         }
     }
 
+    /// Returns the keys that differ from those of `previous_config`, and the other files whose
+    /// contents differ.
+    fn list_changes(&self, previous_config: &Self) -> Vec<String> {
+        let mut changes = self
+            .config
+            .effective
+            .changed_keys(&previous_config.config.effective);
+        // The configuration file and the models file are compared key by key.
+        for file in self.other_files() {
+            let mut previous_files = previous_config.other_files();
+            let previous_file = previous_files.find(|previous| previous.path() == file.path());
+            if previous_file.is_some_and(|previous| previous.text() != file.text()) {
+                changes.push(format!("the contents of {}", file.path().display()));
+            }
+        }
+        changes
+    }
+
+    /// Returns the OpenAPI documents and the token file.
+    fn other_files(&self) -> impl Iterator<Item = &ConfigFile> {
+        let documents = self.config.declared.documents.iter();
+        documents.chain(&self.tokens_file)
+    }
+
     /// Returns the warnings of `pillion check`.
     #[must_use]
     pub fn warnings(&self) -> Vec<ConfigWarning> {
@@ -160,8 +185,8 @@ impl Source {
             stamps: stamps.with_files(named_files.iter().cloned()),
             named_files,
             outcome: config.map(|mut config| {
-                if self.socket.is_some() {
-                    config.socket.path.clone_from(&self.socket);
+                if let Some(path) = &self.socket {
+                    config.set_socket_path(path.clone());
                 }
                 LoadedConfig {
                     config,
@@ -193,7 +218,15 @@ impl Source {
     }
 }
 
-/// Reloads the configuration on SIGHUP and when a file changes.
+/// What a reload has changed.
+struct AppliedChanges {
+    /// The changed keys and files.
+    changes: Vec<String>,
+    /// The changed settings that take effect only after a restart.
+    restart_settings: Vec<&'static str>,
+}
+
+/// Reloads the configuration on SIGHUP, when a file changes, and on request.
 pub(crate) struct Reloader {
     pub(crate) source: Source,
     pub(crate) current_app: CurrentApp,
@@ -226,23 +259,32 @@ impl Reloader {
         }
     }
 
-    /// Reloads on each SIGHUP and change of a file; never ends. `initial_stamps` is the state of
-    /// the files before the current configuration was read.
+    /// Reloads on each SIGHUP, change of a file and request; never ends. `initial_stamps` is the
+    /// state of the files before the current configuration was read.
     pub(crate) async fn run(mut self, initial_stamps: FileStamps, mut hangup_signals: Signal) {
         let mut check_interval = interval(CHECK_INTERVAL);
         check_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stamps = initial_stamps.restrict_to(self.files());
+        let process = Arc::clone(self.current_app.app().process());
+        process.enable_reload_requests();
         loop {
-            tokio::select! {
-                signal = hangup_signals.recv() => if signal.is_none() {
-                    return;
-                },
-                _ = check_interval.tick() => if !stamps.have_changed_and_settled() {
-                    continue;
-                },
-            }
+            let trigger = tokio::select! {
+                signal = hangup_signals.recv() => {
+                    if signal.is_none() {
+                        return;
+                    }
+                    ReloadTrigger::Signal
+                }
+                () = process.wait_for_reload_request() => ReloadTrigger::Request,
+                _ = check_interval.tick() => {
+                    if !stamps.have_changed_and_settled() {
+                        continue;
+                    }
+                    ReloadTrigger::FileChange
+                }
+            };
             // The future is boxed because it is large, as it contains two configurations.
-            let new_stamps = Box::pin(self.reload()).await;
+            let new_stamps = Box::pin(self.reload(trigger)).await;
             stamps = new_stamps.restrict_to(self.files());
         }
     }
@@ -258,7 +300,7 @@ impl Reloader {
     }
 
     /// Reloads the configuration, and returns the states of the files before they were read.
-    async fn reload(&mut self) -> FileStamps {
+    async fn reload(&mut self, trigger: ReloadTrigger) -> FileStamps {
         service_manager::notify_reloading();
         let (source, previous_config) = (self.source.clone(), self.loaded_config.clone());
         let (watched_files, store) = (self.files(), self.servers.store() as _);
@@ -277,9 +319,18 @@ impl Reloader {
             Err(error) => Err(error),
         };
         self.rejected_files.clear();
+        let mut reload = Reload {
+            at: SystemTime::now(),
+            trigger,
+            error: None,
+            changes: Vec::new(),
+            restart_settings: Vec::new(),
+        };
         match apply_outcome {
-            Ok(()) => {
-                process.record_reload(None);
+            Ok(applied_changes) => {
+                reload.changes = applied_changes.changes;
+                reload.restart_settings = applied_changes.restart_settings;
+                process.record_reload(reload);
                 tracing::info!("Reloaded the configuration");
                 service_manager::notify_ready();
             }
@@ -288,7 +339,8 @@ impl Reloader {
                 let error = rejection.to_string();
                 tracing::error!(%error, "Rejected the new configuration; the previous one stays in effect");
                 service_manager::notify_reload_failed(&error);
-                process.record_reload(Some(error));
+                reload.error = Some(error);
+                process.record_reload(reload);
             }
         }
         attempt.stamps
@@ -298,10 +350,14 @@ impl Reloader {
         &mut self,
         loaded_config: LoadedConfig,
         access: Access,
-    ) -> Result<(), ReloadError> {
+    ) -> Result<AppliedChanges, ReloadError> {
         let config = &loaded_config.config;
         self.servers.reconfigure(config, access).await?;
-        for key in settings_requiring_restart(&self.loaded_config.config, config) {
+        let applied_changes = AppliedChanges {
+            changes: limit_changes(loaded_config.list_changes(&self.loaded_config)),
+            restart_settings: settings_requiring_restart(&self.loaded_config.config, config),
+        };
+        for &key in &applied_changes.restart_settings {
             tracing::warn!(
                 key,
                 "{key} has changed: restart the sidecar to apply the change"
@@ -310,8 +366,21 @@ impl Reloader {
         self.log.set_filter(&config.log.filter);
         log_warnings(&loaded_config);
         self.loaded_config = loaded_config;
-        Ok(())
+        Ok(applied_changes)
     }
+}
+
+/// Maximum number of changes of a reload that are remembered.
+const MAX_CHANGES: usize = 50;
+
+/// Limits the list of changes. The last entry is then the number of omitted changes.
+fn limit_changes(mut changes: Vec<String>) -> Vec<String> {
+    let omitted_count = changes.len().saturating_sub(MAX_CHANGES);
+    if omitted_count > 0 {
+        changes.truncate(MAX_CHANGES);
+        changes.push(format!("{omitted_count} more"));
+    }
+    changes
 }
 
 /// Logs the warnings about the configuration that `pillion check` prints.

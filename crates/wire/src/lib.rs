@@ -65,7 +65,7 @@ pub use listing::{
 pub use packs::{
     PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved,
 };
-pub use pins::{AcceptPin, PinChange, PinEntry, PinList, PinResponse};
+pub use pins::{AcceptPin, PinChange, PinEntry, PinList, PinResponse, RejectPin};
 pub use resources::{ResourceList, ResourceResponse};
 pub use servers::{
     ServerAuthentication, ServerCalls, ServerEntry, ServerList, ServerRateLimit, ServerRemoved,

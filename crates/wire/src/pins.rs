@@ -13,8 +13,9 @@ pub struct PinEntry {
     /// The tool's name on the server.
     pub tool: String,
     /// The status of the pin: `accepted`; `changed` if the server offers another definition;
-    /// `renamed` if a tool with this or a similar definition was accepted under another name; or
-    /// `new` if the tool waits until it is accepted.
+    /// `renamed` if a tool with this or a similar definition was accepted under another name;
+    /// `new` if the tool waits until it is accepted; or `rejected` if an operator has rejected the
+    /// definition that the server offers.
     pub status: String,
     /// SHA-256 of the accepted definition; empty for a new tool.
     pub hash: String,
@@ -44,8 +45,8 @@ pub struct PinList {
     pub pins: Vec<PinEntry>,
 }
 
-/// Response body of `GET /api/v1/pins/{server}/{tool}` and of the request that accepts a
-/// definition.
+/// Response body of `GET /api/v1/pins/{server}/{tool}` and of the requests that accept and
+/// reject a definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PinResponse {
@@ -81,6 +82,17 @@ pub struct PinChange {
 pub struct AcceptPin {
     /// The hash of the definition that was reviewed. If set, a definition with another hash is not
     /// accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+}
+
+/// Request body that rejects a definition. An empty body is also valid.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct RejectPin {
+    /// The hash of the definition that was reviewed. If set, a definition with another hash is not
+    /// rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
 }

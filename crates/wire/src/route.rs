@@ -165,6 +165,7 @@ routes! {
     LIST_PINS: GET "/api/v1/pins/" => PinList,
     SHOW_PIN: GET "/api/v1/pins/{server}/{tool}" => PinResponse,
     ACCEPT_PIN: POST "/api/v1/pins/{server}/{tool}/accept" => PinResponse,
+    REJECT_PIN: POST "/api/v1/pins/{server}/{tool}/reject" => PinResponse,
 
     LIST_SERVERS: GET "/api/v1/servers/" => ServerList,
     ADD_SERVER: POST "/api/v1/servers/" => ServerResponse,

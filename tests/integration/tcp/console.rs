@@ -181,9 +181,9 @@ fn l3_a_token_of_one_user_runs_no_tool_for_another_user_in_the_console() {
     let server = start("");
     let hers = server.sign_in(HERS);
     let (_, page) = server.page(&hers, "tools/calculator");
-    for (user, expected_status) in [("bob", 403), ("alice", 200), (&*"u".repeat(300), 400)] {
+    for (user, expected_status) in [("bob", 400), ("alice", 200), (&*"u".repeat(300), 400)] {
         let body = format!(
-            "csrf={}&user={user}&json=%7B%22expression%22%3A%221%22%7D",
+            "csrf={}&json-user={user}&json=%7B%22expression%22%3A%221%22%7D",
             csrf_token(&page)
         );
         let headers = format!("{FORM}{}{hers}", server.origin());
@@ -259,4 +259,165 @@ fn l3_a_session_and_its_stream_end_when_the_token_is_revoked() {
     let mut rest = String::new();
     events.read_to_string(&mut rest).unwrap();
     assert_contains!(rest, "text/event-stream");
+}
+
+#[test]
+fn l3_a_token_creates_no_token_with_more_permission_in_the_console() {
+    let server = start("");
+    let create = |cookie: &str, csrf: &str, values: &str| {
+        let body = format!("csrf={csrf}&{values}");
+        let headers = format!("{FORM}{}{cookie}", server.origin());
+        let (status, _, page) = server.send("POST /console/access/new", &headers, &body);
+        (status, page)
+    };
+    let few = server.sign_in(OTHER_ADMIN);
+    let (status, page) = server.page(&few, "access/new");
+    assert_eq!(status, 200, "{page}");
+    let csrf = csrf_token(&page);
+    for (tools, expected_status) in [
+        ("", 403),
+        ("roll_dice", 403),
+        ("*", 403),
+        ("calculator", 200),
+    ] {
+        let values = format!("name=child&scope=admin&users=none&user=&tools={tools}&expiry=1");
+        let (status, page) = create(&few, csrf, &values);
+        assert_eq!(status, expected_status, "{tools}: {page}");
+        let shows_token = page.contains("id=\"token\"");
+        assert_eq!(shows_token, expected_status == 200, "{tools}: {page}");
+    }
+    let values = "name=child&scope=read&users=none&tools=calculator";
+    let (status, page) = create(&few, csrf, values);
+    assert_eq!(status, 409, "{page}");
+    // Without the scope `admin`, there are no tokens to see and none to create.
+    for token in [READER, RUNNER, APPROVER, HER_APPROVER] {
+        let cookie = server.sign_in(token);
+        for path in ["access", "access/new", "access/token?name=child"] {
+            assert_eq!(server.page(&cookie, path).0, 403, "{path}");
+        }
+        let (_, page) = server.page(&cookie, "home");
+        let values = "name=mine&scope=read&users=none&tools=";
+        let (status, page) = create(&cookie, csrf_token(&page), values);
+        assert_eq!(status, 403, "{page}");
+    }
+    let listed = connections::tokens(&server.daemon, &["list"]);
+    assert_contains!(listed, "child");
+    assert_lacks!(listed, "mine");
+}
+
+#[test]
+fn l3_a_token_without_execute_sees_no_chats_in_the_console() {
+    let server = start("");
+    let post = |cookie: &str, csrf: &str, path: &str| {
+        let body = format!("csrf={csrf}&message=x&approval=1&decision=approve");
+        let headers = format!("{FORM}{}{cookie}", server.origin());
+        let (status, ..) = server.send(&format!("POST /console/{path}"), &headers, &body);
+        status
+    };
+    let reader = server.sign_in(READER);
+    for path in [
+        "chats",
+        "chats/new",
+        "chats/1",
+        "chats/1/parts/0",
+        "chats/1/remove",
+    ] {
+        assert_eq!(server.page(&reader, path).0, 403, "{path}");
+    }
+    let (_, home) = server.page(&reader, "home");
+    assert_lacks!(home, "./chats");
+    for path in ["chats", "chats/1", "chats/1/decide", "chats/1/remove"] {
+        assert_eq!(post(&reader, csrf_token(&home), path), 403, "{path}");
+    }
+    let runner = server.sign_in(RUNNER);
+    let (status, chats) = server.page(&runner, "chats");
+    assert_eq!(status, 200, "{chats}");
+    assert_contains!(chats, "[[models]]");
+    let status = post(&runner, csrf_token(&chats), "chats/1/decide");
+    assert_eq!(status, 403);
+}
+
+#[test]
+fn l1_the_settings_show_no_secret_and_only_admins_see_and_reload_them() {
+    let server = start(
+        "[executor]\ntimeout_ms = 4321\n[[mcp_servers]]\nlabel = \"shop\"\nenabled = false\n\
+         url = \"https://mcp.invalid/s/swordfish\"\nheaders = { X-Key = \"swordfish\" }\n",
+    );
+    let reload = |cookie: &str| {
+        let (_, home) = server.page(cookie, "home");
+        let body = format!("csrf={}", csrf_token(&home));
+        let headers = format!("{FORM}{}{cookie}", server.origin());
+        let (status, ..) = server.send("POST /console/settings/reload", &headers, &body);
+        status
+    };
+    let reader = server.sign_in(READER);
+    assert_eq!(server.page(&reader, "settings").0, 403);
+    assert_lacks!(server.page(&reader, "home").1, "./settings");
+    assert_eq!(reload(&reader), 403);
+
+    let admin = server.sign_in(ADMIN);
+    let (status, page) = server.page(&admin, "settings");
+    assert_eq!(status, 200, "{page}");
+    assert_contains!(
+        page,
+        "executor.timeout_ms",
+        "4321",
+        "mcp_servers[0].headers.X-Key",
+        "https://mcp.invalid/…",
+        "No reloads since the sidecar started"
+    );
+    assert_lacks!(page, "swordfish", ADMIN, READER);
+    assert!(page.len() < 60 * 1024, "{}", page.len());
+    let (_, found) = server.page(&admin, "settings?q=4321");
+    assert_contains!(found, "executor.timeout_ms");
+    assert_lacks!(found, "mcp_servers[0]");
+    assert_eq!(reload(&admin), 303);
+    let (_, page) = server.page(&admin, "settings");
+    assert_contains!(page, "the console", "applied");
+    assert_lacks!(page, "No reloads since the sidecar started", "swordfish");
+}
+
+#[test]
+fn l3_the_stream_of_a_page_ends_when_the_configuration_is_reloaded() {
+    let server = start("");
+    let cookie = server.sign_in(READER);
+    let mut events = server.connect();
+    events
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let request = format!(
+        "GET /console/live?types=call HTTP/1.1\r\nconnection: close\r\n{}{cookie}\r\n",
+        server.origin()
+    );
+    events.write_all(request.as_bytes()).unwrap();
+    let mut bytes = [0; 1024];
+    let count = events.read(&mut bytes).unwrap();
+    assert_starts_with!(String::from_utf8_lossy(&bytes[..count]), "HTTP/1.1 200");
+    server.daemon.signal(Signal::SIGHUP);
+    let mut rest = String::new();
+    events.read_to_string(&mut rest).unwrap();
+    assert_eq!(server.page(&cookie, "home").0, 200);
+}
+
+#[test]
+fn l3_the_requests_of_an_open_page_do_not_keep_its_session() {
+    let server = start("idle_timeout_ms = 2000");
+    let cookie = server.sign_in(READER);
+    let update = format!("x-requested-with: console.js\r\n{cookie}");
+    eventually("the session has expired", || {
+        server.page(&update, "home").0 == 303
+    });
+    let request = format!(
+        "GET /console/live?types=call HTTP/1.1\r\nconnection: close\r\n{}{}\r\n",
+        server.origin(),
+        server.sign_in(READER)
+    );
+    let mut events = server.connect();
+    events
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    events.write_all(request.as_bytes()).unwrap();
+    let mut rest = String::new();
+    events.read_to_string(&mut rest).unwrap();
+    assert_starts_with!(rest, "HTTP/1.1 200");
 }

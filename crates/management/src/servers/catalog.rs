@@ -50,6 +50,8 @@ pub struct Catalog {
     pub egress: EgressPolicy,
     /// The author of the changes to the stored servers.
     pub author: ChangeAuthor,
+    /// The programs that callers may start: `registry.allowed_commands` of the configuration.
+    pub allowed_commands: Vec<String>,
     /// The names of the servers in the configuration file, with their OAuth accounts.
     pub file_accounts: Vec<(String, Option<Account>)>,
 }
@@ -62,6 +64,18 @@ pub struct CatalogServer {
     pub(crate) headers: Vec<String>,
     /// The server's configuration, or why it cannot be used.
     pub section: Result<McpServerSection>,
+}
+
+/// A checked change of a server, before it is stored.
+struct PreparedChange {
+    previous: StoredServer,
+    name: String,
+    enabled: bool,
+    definition: Definition,
+    /// The changed credentials; `None` if the change does not affect them.
+    new_credentials: Option<Credentials>,
+    /// Whether the server's address changes, to which credentials are bound.
+    has_moved: bool,
 }
 
 impl CatalogServer {
@@ -167,24 +181,25 @@ impl Catalog {
         Ok(record)
     }
 
-    /// Changes a server of the store.
-    pub async fn change(
+    /// Checks a change of a server of the store.
+    async fn prepare_change(
         &self,
         record: &ServerRecord,
         mut keys: Map<String, Value>,
         mode: UpdateMode,
-    ) -> Result<ServerRecord> {
+    ) -> Result<PreparedChange> {
         let previous = StoredServer::parse(&record.configuration)?;
-        let account = self.find_account(record).await;
         self.check_author(&keys)?;
-        let is_disable_only = mode == UpdateMode::Patch
-            && keys.len() == 1
-            && keys.get("enabled") == Some(&Value::Bool(false));
-        if self.author == ChangeAuthor::Caller
-            && previous.definition.is_program()
-            && !is_disable_only
-        {
-            return Err(ServerError::Program);
+        if self.author == ChangeAuthor::Caller && previous.definition.is_program() {
+            let is_only_key = mode == UpdateMode::Patch && keys.len() == 1;
+            let may_change = match keys.get("enabled") {
+                Some(Value::Bool(true)) => is_only_key && self.may_start(&previous.definition),
+                Some(Value::Bool(false)) => is_only_key,
+                _ => false,
+            };
+            if !may_change {
+                return Err(ServerError::Program);
+            }
         }
         let new_name = take_name(&mut keys)?;
         let new_enabled = take_enabled(&mut keys)?;
@@ -207,6 +222,51 @@ impl Catalog {
             previous.definition.credential_destination() != definition.credential_destination();
         let change = self.change_credentials(&previous, has_moved, secrets, mode);
         let new_credentials = change.await?;
+        Ok(PreparedChange {
+            previous,
+            name,
+            enabled,
+            definition,
+            new_credentials,
+            has_moved,
+        })
+    }
+
+    /// Returns the configuration that a server of the store would have after a change. Nothing is
+    /// stored.
+    pub async fn preview_change(
+        &self,
+        record: &ServerRecord,
+        keys: Map<String, Value>,
+        mode: UpdateMode,
+    ) -> Result<ServerConfig> {
+        let change = Box::pin(self.prepare_change(record, keys, mode)).await?;
+        if change.definition.is_program() {
+            return Err(ServerError::Program);
+        }
+        let credentials = match change.new_credentials {
+            Some(new_credentials) => new_credentials,
+            None => self.read_credentials(&change.previous).await?,
+        };
+        self.build_config(&change.name, &change.definition, &credentials)
+    }
+
+    /// Changes a server of the store.
+    pub async fn change(
+        &self,
+        record: &ServerRecord,
+        keys: Map<String, Value>,
+        mode: UpdateMode,
+    ) -> Result<ServerRecord> {
+        let account = self.find_account(record).await;
+        let PreparedChange {
+            previous,
+            name,
+            enabled,
+            definition,
+            new_credentials,
+            has_moved,
+        } = Box::pin(self.prepare_change(record, keys, mode)).await?;
         let has_new_credentials = new_credentials.is_some();
         let no_credentials = Credentials::default();
         let checked_credentials = new_credentials.as_ref().unwrap_or(&no_credentials);
@@ -250,6 +310,12 @@ impl Catalog {
             self.forget_users(record).await;
         }
         Ok(changed_record)
+    }
+
+    /// Returns whether callers may make the sidecar start the program of a server.
+    pub(super) fn may_start(&self, definition: &Definition) -> bool {
+        let program = definition.program();
+        program.is_some_and(|program| self.allowed_commands.iter().any(|name| name == program))
     }
 
     /// Returns the owner of the calls and pins recorded under this server name: a server of the

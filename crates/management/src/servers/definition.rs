@@ -160,6 +160,17 @@ impl Definition {
         self.client.command.is_some()
     }
 
+    /// Returns whether the server's URL has a part that [`display_address`] does not show.
+    pub(super) fn has_hidden_url_part(&self) -> bool {
+        let url = self.client.url.as_ref();
+        url.is_some_and(|url| url.query().is_some() || url.fragment().is_some())
+    }
+
+    /// Returns the program that the sidecar starts for the server, if any.
+    pub(super) fn program(&self) -> Option<&str> {
+        self.client.command.as_ref()?.to_str()
+    }
+
     /// Returns the receiver of the server's credentials: the address of the URL, or the program.
     pub(super) fn credential_destination(&self) -> String {
         match &self.client.url {

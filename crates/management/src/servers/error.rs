@@ -4,6 +4,8 @@ use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::ServerConfigError;
 use pillion_store::{MasterKeyError, VaultError};
 
+use crate::registry::InstallError;
+use pillion_gateway::access::OtherUser;
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::problem::store_error_status;
@@ -80,6 +82,38 @@ pub enum ServerError {
         /// The name of the server.
         name: String,
     },
+    /// The caller may not manage the credentials of this user.
+    #[error(transparent)]
+    OtherUser(#[from] OtherUser),
+    /// The server does not need the consent of a user in a browser.
+    #[error(
+        "Server '{name}' does not use OAuth with a user's consent: set its authentication to oauth \
+         with the grant authorization_code"
+    )]
+    NoConsent {
+        /// The name of the server.
+        name: String,
+    },
+    /// The server accepts requests without a token, so there is nothing to log in to.
+    #[error("Server '{name}' requires no authorization: it lists its tools without a token")]
+    NoLoginNeeded {
+        /// The name of the server.
+        name: String,
+    },
+    /// The authorization server cannot be used, or has denied the authorization.
+    #[error("The login at the authorization server of '{name}' failed: {reason}")]
+    LoginFailed {
+        /// The name of the server.
+        name: String,
+        /// What failed.
+        reason: String,
+    },
+    /// The response of an authorization server belongs to no login of the session.
+    #[error(
+        "This login has expired, is complete, or was started in another browser session: log in \
+         again"
+    )]
+    UnknownLogin,
     /// The server is disabled or could not be started.
     #[error("Server '{name}' is not in use: {reason}")]
     NotInUse {
@@ -88,6 +122,9 @@ pub enum ServerError {
         /// The reason why the server is not in use.
         reason: String,
     },
+    /// Too many diagnoses are running.
+    #[error("Too many diagnoses are running: try again in a few seconds")]
+    TooManyDiagnoses,
     /// There is no store for servers.
     #[error("This sidecar has no store for MCP servers")]
     NoStore,
@@ -103,6 +140,9 @@ pub enum ServerError {
     /// The stored settings have no known format.
     #[error("the stored settings of the server cannot be read")]
     Unreadable,
+    /// The server of the registry cannot be installed.
+    #[error(transparent)]
+    Install(#[from] InstallError),
     /// The store failed.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -121,20 +161,37 @@ impl ServerError {
 
     /// Returns the HTTP status and the error code.
     pub fn status_and_code(&self) -> (StatusCode, ErrorCode) {
-        use ErrorCode::{Denied, InternalError, InvalidInput, NotFound, Unavailable};
+        use ErrorCode::{Denied, InternalError, InvalidInput, NotFound, RateLimited, Unavailable};
         match self {
             Self::Invalid { .. } | Self::Config(_) | Self::MovedAway { .. } => {
                 (StatusCode::BAD_REQUEST, InvalidInput)
             }
             Self::Credential(error) => error.status_and_code(),
-            Self::NotFound { .. } => (StatusCode::NOT_FOUND, NotFound),
+            Self::NotFound { .. } | Self::UnknownLogin => (StatusCode::NOT_FOUND, NotFound),
             Self::NameTaken { .. } => (StatusCode::CONFLICT, InvalidInput),
-            Self::NotOfUsers { .. } => (StatusCode::CONFLICT, InvalidInput),
+            Self::NotOfUsers { .. } | Self::NoConsent { .. } | Self::NoLoginNeeded { .. } => {
+                (StatusCode::CONFLICT, InvalidInput)
+            }
+            Self::LoginFailed { .. } => (StatusCode::BAD_GATEWAY, Unavailable),
             Self::NotInUse { .. } => (StatusCode::CONFLICT, Unavailable),
             Self::DefinedInFile { .. } | Self::NextKey(_) | Self::NoKeyFile => {
                 (StatusCode::CONFLICT, Denied)
             }
-            Self::Program | Self::LocalFile { .. } => (StatusCode::FORBIDDEN, Denied),
+            Self::Install(error) => match error {
+                InstallError::Disabled => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
+                InstallError::UnknownMethod => (StatusCode::NOT_FOUND, NotFound),
+                InstallError::RunnerNotAllowed { .. } | InstallError::Deleted => {
+                    (StatusCode::FORBIDDEN, Denied)
+                }
+                InstallError::Changed => (StatusCode::CONFLICT, InvalidInput),
+                InstallError::Unsupported(_)
+                | InstallError::Url(_)
+                | InstallError::Value { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
+            },
+            Self::Program | Self::LocalFile { .. } | Self::OtherUser(_) => {
+                (StatusCode::FORBIDDEN, Denied)
+            }
+            Self::TooManyDiagnoses => (StatusCode::TOO_MANY_REQUESTS, RateLimited),
             Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
             Self::Store(error) => (store_error_status(error), error.code()),
             Self::Unreadable | Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),

@@ -4,13 +4,62 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use pillion_mcp_client::Handshake;
 use pillion_wire::{ServerAuthentication, ServerCalls, ServerEntry, ServerRateLimit};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::definition::{authentication_type, display_address};
-use super::{CatalogServer, Server};
+use super::definition::{Definition, authentication_type, display_address};
+use super::{CatalogServer, Result, Server, ServerError};
 use pillion_config::{CredentialPolicy, McpServerSection, RateLimitSection};
 use pillion_gateway::Gateway;
 use pillion_gateway::connections::{ConnectionStatus, ServerReport};
 use pillion_gateway::timestamp::format_timestamp;
+
+/// The settings of a server of the store, as a form shows them.
+#[derive(Debug, Clone)]
+pub struct EditableServer {
+    /// The server in the format of the REST API.
+    pub entry: ServerEntry,
+    /// The prefix of the tool names, if one is set.
+    pub tool_prefix: Option<String>,
+    /// Whether the stored URL has a query or a fragment, which `entry` does not contain because it
+    /// may be secret.
+    pub has_hidden_url_part: bool,
+    /// The receiver of the server's credentials.
+    destination: String,
+}
+
+impl EditableServer {
+    pub(super) fn new(server: &Server, entry: ServerEntry) -> Result<Self> {
+        let catalog_server = match server {
+            Server::FromFile(section) => {
+                let name = section.label().to_owned();
+                return Err(ServerError::DefinedInFile { name });
+            }
+            Server::FromStore(catalog_server, _) => catalog_server,
+        };
+        let definition = catalog_server
+            .definition
+            .as_ref()
+            .ok_or(ServerError::Unreadable)?;
+        if definition.is_program() {
+            return Err(ServerError::Program);
+        }
+        Ok(Self {
+            entry,
+            tool_prefix: definition.settings.tool_prefix.clone(),
+            has_hidden_url_part: definition.has_hidden_url_part(),
+            destination: definition.credential_destination(),
+        })
+    }
+
+    /// Returns whether `url` has another scheme, host or port than the stored URL. Such a change
+    /// requires all credentials again. An invalid URL does not count as a change.
+    #[must_use]
+    pub fn is_moved_by(&self, url: &str) -> bool {
+        let members = Map::from_iter([("url".to_owned(), Value::from(url))]);
+        let definition = Definition::try_from(members);
+        definition.is_ok_and(|definition| definition.credential_destination() != self.destination)
+    }
+}
 
 pub(super) fn entries(servers: &[Server], gateway: &Gateway) -> Vec<ServerEntry> {
     let reports: HashMap<_, _> = gateway

@@ -12,23 +12,8 @@ use serde_json::{Value, json};
 use super::extract::{Caller, ObjectBody, OptionalBody};
 use super::parameters::PathParameter;
 use crate::app::App;
-use crate::chat::{self, Chat, ChatCaller, ChatInput, ChatRejection, NewChat};
-use pillion_gateway::problem::Problem;
-use pillion_management::error::{RequestError, Result, RouteError, Status};
-
-impl RouteError for ChatRejection {
-    fn status(&self) -> Status {
-        self.status_and_code().into()
-    }
-
-    fn problem(&self) -> Problem {
-        let problem = self.status().problem(self.to_string());
-        match self.openai_code() {
-            Some(code) => problem.with_openai_code(code),
-            None => problem,
-        }
-    }
-}
+use pillion_management::chat::{self, Chat, ChatCaller, ChatInput, NewChat, user_message};
+use pillion_management::error::{RequestError, Result};
 
 /// Start a chat.
 ///
@@ -147,9 +132,10 @@ pub(super) async fn go_on(
     )
 )]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<ChatList>> {
+    let chats = chat::list(&app, &caller.context).await?;
     Ok(Json(ChatList {
         success: true,
-        chats: chat::list(&app, &caller.context).await?,
+        chats: chats.into_iter().map(|listed| listed.chat).collect(),
     }))
 }
 
@@ -229,7 +215,7 @@ fn new_messages(request: &ChatRequest) -> Result<Vec<Value>> {
             "message",
             "omitted if the request has 'messages'",
         )),
-        (Some(message), None) => Ok(vec![json!({"role": "user", "content": message})]),
+        (Some(message), None) => Ok(vec![user_message(message)]),
         (None, Some(messages)) => Ok(messages.iter().cloned().map(Value::Object).collect()),
         (None, None) => Ok(Vec::new()),
     }

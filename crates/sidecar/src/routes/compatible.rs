@@ -25,14 +25,14 @@ use tokio::sync::oneshot;
 use super::event_stream::{self, EventSender};
 use super::extract::Caller;
 use crate::app::App;
-use crate::chat::{
-    Chat, ChatCaller, ChatEventCallback, ChatInput, ChatOutcome, ClientToolTurn, NewChat,
-};
 pub(super) use client_tools::{read_client_tools, tool_definition};
 pub(super) use error_format::{ErrorFormat, rewrite_errors};
 pub(super) use error_responses::ErrorResponses;
 pub(super) use failed::SHOULD_RETRY_HEADER;
 pub(super) use forwarded::{check_unforwarded, forwarded_parameters};
+use pillion_management::chat::{
+    Chat, ChatCaller, ChatEventCallback, ChatInput, ChatOutcome, ClientToolTurn, NewChat,
+};
 use pillion_management::error::Result;
 
 /// The header with the ID of a chat that failed or waits for an approval. Repeating the request

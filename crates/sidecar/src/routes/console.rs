@@ -71,7 +71,13 @@ pub(super) fn add_pages(router: Router, app: &App) -> Router {
         gateway: app.gateway().clone(),
         servers: app.servers().cloned(),
         gate: app.access().gate.clone(),
+        socket: app.endpoints().socket.clone(),
+        listen: app.endpoints().listen,
+        accepts_stored_tokens: app.accepts_stored_tokens(),
         section: app.console().clone(),
+        effective_config: app.effective_config().clone(),
+        warnings: app.warnings().clone(),
+        applied_reloads: app.process().applied_reloads(),
     };
     let pages = pillion_console::router(console);
     let catch_panics = CatchPanicLayer::custom(super::fallback::respond_to_panic);

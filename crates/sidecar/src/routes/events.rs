@@ -28,10 +28,10 @@ use pillion_management::error::{NOT_FOUND, RequestError, Result, route_error};
 pub(super) struct EventQuery {
     /// Restricts the stream to events of these types, separated by commas: `call.pending`,
     /// `call.started`, `call.ended`, `server.status`, `tools.changed`, `approval.requested`,
-    /// `approval.decided`, `configuration.reloaded`. The part before the dot selects all types of
-    /// that group.
+    /// `approval.decided`, `chat.stopped`, `configuration.reloaded`. The part before the dot
+    /// selects all types of that group.
     #[param(
-        pattern = "^(call|server|tools|approval|configuration)(,(call|server|tools|approval|configuration))*$"
+        pattern = "^(call|server|tools|approval|chat|configuration)(,(call|server|tools|approval|chat|configuration))*$"
     )]
     types: Option<String>,
 }
@@ -41,8 +41,8 @@ pub(super) struct EventQuery {
 /// Returns server-sent events. The first event is `ready`; its ID is a position from which a client
 /// can resume. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means
 /// that events in between are lost. An idle stream sends a comment every 15 s. With a token that is
-/// restricted to one user, the stream has only the events of calls and approvals with that verified
-/// user, and events that belong to no user.
+/// restricted to one user, the stream has only the events of calls, approvals and chats with that
+/// verified user, and events that belong to no user.
 #[utoipa::path(
     get,
     path = route::WATCH_EVENTS.path,

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::compatible::{self, ErrorFormat, ResponseFormat};
 use super::extract::{Caller, ObjectBody};
 use crate::app::App;
-use crate::chat::{self, ChatOutcome};
+use pillion_management::chat::{self, ChatOutcome};
 use pillion_management::error::Result;
 use pillion_wire::route;
 use request::MessagesRequest;

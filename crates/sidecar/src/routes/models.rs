@@ -12,8 +12,8 @@ use super::etag::EntityTags;
 use super::extract::Caller;
 use super::parameters::PathParameter;
 use crate::app::App;
-use crate::chat::ChatRejection;
 use pillion_gateway::models::{Model, NativeTools};
+use pillion_management::chat::ChatRejection;
 use pillion_management::error::Result;
 
 /// List the language models.

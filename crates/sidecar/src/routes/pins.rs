@@ -7,7 +7,7 @@ use axum::{Extension, Json};
 use pillion_gateway::access::AccessGrant;
 use pillion_management::error::{NOT_FOUND, Result, route_error};
 use pillion_management::pins::{self, PinQuery, PinnedTool};
-use pillion_wire::{AcceptPin, PinList, PinResponse, route};
+use pillion_wire::{AcceptPin, PinList, PinResponse, RejectPin, route};
 use serde::Deserialize;
 
 use super::etag::EntityTags;
@@ -120,5 +120,43 @@ pub(super) async fn accept(
         user: owner_query.user.as_deref(),
     };
     let response = pins::accept(&app, &grant, pinned_tool, hash.as_deref()).await?;
+    Ok(Json(response))
+}
+
+/// Reject the current definition of a tool.
+///
+/// The tool is blocked until the server offers another definition, or a request accepts the
+/// rejected definition. Requests over TCP need a token with the scope `admin`.
+#[utoipa::path(
+    post,
+    path = route::REJECT_PIN.path,
+    params(
+        ("server" = String, Path, description = "The server's label"),
+        ("tool" = String, Path, description = "The tool's name on the server"),
+        PinOwnerQuery,
+    ),
+    request_body(content = Option<RejectPin>, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The updated pin", body = PinResponse),
+        (status = 400, description = "The request body is invalid"),
+        (status = 404, description = "Pin not found"),
+        (status = 409, description = "The definition has not changed, or `hash` is not that of the current definition"),
+        (status = 503, description = "The store is not writable"),
+    )
+)]
+pub(super) async fn reject(
+    State(app): State<App>,
+    Extension(grant): Extension<AccessGrant>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    Parameters(owner_query): Parameters<PinOwnerQuery>,
+    OptionalBody(RejectPin { hash }): OptionalBody<RejectPin>,
+) -> Result<Json<PinResponse>> {
+    let Path((server, tool)) = path.map_err(|_| InvalidPath)?;
+    let pinned_tool = PinnedTool {
+        server: &server,
+        tool: &tool,
+        user: owner_query.user.as_deref(),
+    };
+    let response = pins::reject(&app, &grant, pinned_tool, hash.as_deref()).await?;
     Ok(Json(response))
 }

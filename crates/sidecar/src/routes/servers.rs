@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use super::extract::AnyJson;
 use super::parameters::PathParameter;
 use crate::app::App;
-use pillion_gateway::{Gateway, upstream};
+use pillion_gateway::Gateway;
 use pillion_management::error::{RequestError, Result};
 use pillion_management::servers::{ServerError, Servers, run_to_completion};
 
@@ -43,27 +43,6 @@ impl FromRequest<App> for ServerSettingsBody {
 
 fn require_servers(app: &App) -> Result<Arc<Servers>, ServerError> {
     app.servers().cloned().ok_or(ServerError::NoStore)
-}
-
-/// Returns the server with this ID or name, if the server is in use.
-///
-/// # Errors
-/// [`ServerError::NotFound`] if there is no such server; [`ServerError::NotInUse`] if the server is
-/// disabled or cannot be used.
-fn server_in_use(
-    app: &App,
-    servers: &Servers,
-    key: &str,
-) -> Result<Arc<upstream::Server>, ServerError> {
-    let entry = servers.entry(key, app)?;
-    let server = app.upstreams().server(&entry.name);
-    server.ok_or_else(|| ServerError::NotInUse {
-        name: entry.name,
-        reason: entry
-            .error
-            .filter(|_| entry.enabled)
-            .unwrap_or_else(|| "the server is disabled".to_owned()),
-    })
 }
 
 /// Returns the gateway with the current servers, which may be newer than the request's gateway.

@@ -78,6 +78,7 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
             routes!(pins::list),
             routes!(pins::show),
             routes!(pins::accept),
+            routes!(pins::reject),
         ]),
         RouteGroup("servers", "").routes(vec![
             routes!(servers::definitions::list, servers::definitions::add),

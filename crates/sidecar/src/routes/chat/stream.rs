@@ -7,8 +7,8 @@ use axum::response::Response;
 use pillion_chat::ChatEvent;
 use serde_json::{Value, json};
 
-use crate::chat::Chat;
 use crate::routes::event_stream;
+use pillion_management::chat::Chat;
 
 /// Runs the chat and streams its events.
 pub(super) fn stream_response(chat: Chat, max_duration: Duration) -> Response {

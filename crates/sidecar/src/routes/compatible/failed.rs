@@ -8,7 +8,7 @@ use pillion_core::tool::ErrorCode;
 use serde_json::Value;
 
 use super::{CHAT_HEADER, ErrorFormat};
-use crate::chat::ChatOutcome;
+use pillion_management::chat::ChatOutcome;
 
 /// The header that OpenAI's and Anthropic's clients check before they retry a request.
 pub(in crate::routes) const SHOULD_RETRY_HEADER: HeaderName =

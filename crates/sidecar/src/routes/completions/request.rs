@@ -7,11 +7,11 @@ use pillion_wire::JsonObject;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::chat::ChatInput;
 use crate::routes::compatible::{
     CompatibleRequest, check_unforwarded, forwarded_parameters, read_client_tools, tool_definition,
 };
 use pillion_gateway::models::Model;
+use pillion_management::chat::ChatInput;
 use pillion_management::error::{RequestError, Result};
 
 /// The request body of OpenAI's Chat Completions API.

@@ -6,7 +6,7 @@ use pillion_core::tool::ToolCall;
 use pillion_wire::ChatUsage;
 use serde_json::{Map, Value, json};
 
-use crate::chat::ChatOutcome;
+use pillion_management::chat::ChatOutcome;
 
 /// Returns the complete chat completion.
 pub(super) fn from_outcome(outcome: &ChatOutcome) -> Value {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::calls::CallPieces;
 use super::response;
-use crate::chat::ChatOutcome;
 use crate::routes::compatible::Writer;
+use pillion_management::chat::ChatOutcome;
 
 /// Converts chat events to chunks.
 pub(super) struct CompletionChunks {

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::conversation;
-use crate::chat::{ChatInput, ChatRejection};
 use crate::routes::compatible::{
     CompatibleRequest, check_unforwarded, forwarded_parameters, read_client_tools, tool_definition,
 };
 use pillion_gateway::models::Model;
+use pillion_management::chat::{ChatInput, ChatRejection};
 use pillion_management::error::{RequestError, Result};
 
 /// Fields for structured output, which only Anthropic models support.

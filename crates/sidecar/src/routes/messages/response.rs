@@ -4,7 +4,7 @@ use pillion_core::tool::ToolCall;
 use pillion_wire::ChatUsage;
 use serde_json::{Value, json};
 
-use crate::chat::ChatOutcome;
+use pillion_management::chat::ChatOutcome;
 
 /// Returns the complete message.
 pub(super) fn from_outcome(outcome: &ChatOutcome) -> Value {

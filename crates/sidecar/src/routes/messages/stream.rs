@@ -5,8 +5,8 @@ use pillion_chat::{ChatEvent, Delta};
 use serde_json::{Value, json};
 
 use super::response;
-use crate::chat::ChatOutcome;
 use crate::routes::compatible::Writer;
+use pillion_management::chat::ChatOutcome;
 
 /// Converts chat events to message events.
 pub(super) struct MessageEvents {

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ServerResponse, route};
 
-use super::{PathParameter, change_server, server_in_use};
+use super::{PathParameter, change_server};
 use crate::app::App;
 use crate::routes::extract::Caller;
 use pillion_management::error::Result;
@@ -36,7 +36,7 @@ pub(in crate::routes) async fn connect(
 ) -> Result<Json<ServerResponse>> {
     let request_app = app.clone();
     let connect = |servers: Arc<Servers>| async move {
-        let server = server_in_use(&request_app, &servers, &key)?;
+        let server = servers.find_in_use(&key, &request_app)?;
         request_app.upstreams().connect(&server, &context).await;
         Ok(key)
     };
@@ -65,7 +65,7 @@ pub(in crate::routes) async fn disconnect(
 ) -> Result<Json<ServerResponse>> {
     let request_app = app.clone();
     let disconnect = |servers: Arc<Servers>| async move {
-        let server = server_in_use(&request_app, &servers, &key)?;
+        let server = servers.find_in_use(&key, &request_app)?;
         request_app.upstreams().disconnect_server(&server).await;
         Ok(key)
     };

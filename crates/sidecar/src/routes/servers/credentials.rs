@@ -1,13 +1,14 @@
-use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
+use axum::{Extension, Json};
 use pillion_wire::{
     ServerRemoved, UserCredentialInput, UserCredentialList, UserCredentialResponse, route,
 };
 
 use super::{PathParameter, ServerSettingsBody, require_servers};
 use crate::app::App;
+use pillion_gateway::access::AccessGrant;
 use pillion_gateway::credentials::CredentialError;
 use pillion_management::error::{RequestError, Result};
 use pillion_management::servers::run_to_completion;
@@ -33,7 +34,7 @@ impl FromRequestParts<App> for UserCredentialPath {
 
 /// List the users who have a credential for an MCP server.
 ///
-/// Credential values are never returned.
+/// Credential values are never returned. A token for a single user sees only this user.
 #[utoipa::path(
     get,
     path = route::LIST_SERVER_CREDENTIALS.path,
@@ -46,9 +47,10 @@ impl FromRequestParts<App> for UserCredentialPath {
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
+    Extension(grant): Extension<AccessGrant>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<UserCredentialList>> {
-    let credentials = require_servers(&app)?.credentials(&key).await?;
+    let credentials = require_servers(&app)?.credentials(&grant, &key).await?;
     Ok(Json(UserCredentialList {
         success: true,
         total: credentials.len(),
@@ -76,7 +78,7 @@ pub(in crate::routes) async fn list(
     responses(
         (status = 200, description = "The credential is stored", body = UserCredentialResponse),
         (status = 400, description = "The credential is invalid"),
-        (status = 403, description = "The vault has no encryption key"),
+        (status = 403, description = "The vault has no encryption key, or the token is for another user"),
         (status = 404, description = "Server not found"),
         (status = 409, description = "The server does not use credentials of users: its calls use the server's own credential"),
         (status = 503, description = "The store is not writable"),
@@ -84,11 +86,12 @@ pub(in crate::routes) async fn list(
 )]
 pub(in crate::routes) async fn set(
     State(app): State<App>,
+    Extension(grant): Extension<AccessGrant>,
     UserCredentialPath { server, user }: UserCredentialPath,
     ServerSettingsBody(keys): ServerSettingsBody,
 ) -> Result<Json<UserCredentialResponse>> {
     let servers = require_servers(&app)?;
-    let set_future = async move { servers.set_credential(&server, &user, keys).await };
+    let set_future = async move { servers.set_credential(&grant, &server, &user, keys).await };
     Ok(Json(UserCredentialResponse {
         success: true,
         credential: run_to_completion(set_future).await?,
@@ -107,18 +110,20 @@ pub(in crate::routes) async fn set(
     ),
     responses(
         (status = 200, description = "The credential is removed", body = ServerRemoved),
-        (status = 403, description = "The vault has no encryption key"),
+        (status = 403, description = "The vault has no encryption key, or the token is for another user"),
         (status = 404, description = "Server not found, or the user has no credential for it"),
         (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn remove(
     State(app): State<App>,
+    Extension(grant): Extension<AccessGrant>,
     UserCredentialPath { server, user }: UserCredentialPath,
 ) -> Result<Json<ServerRemoved>> {
     let servers = require_servers(&app)?;
     let removed_user = user.clone();
-    run_to_completion(async move { servers.remove_credential(&server, &user).await }).await?;
+    let remove_future = async move { servers.remove_credential(&grant, &server, &user).await };
+    run_to_completion(remove_future).await?;
     Ok(Json(ServerRemoved {
         success: true,
         removed: removed_user,

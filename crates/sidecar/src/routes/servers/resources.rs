@@ -9,7 +9,7 @@ use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer, route};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{PathParameter, require_servers, server_in_use};
+use super::{PathParameter, require_servers};
 use crate::app::App;
 use crate::routes::extract::Caller;
 use crate::routes::parameters::Parameters;
@@ -60,7 +60,7 @@ pub(in crate::routes) async fn list(
     PathParameter(key): PathParameter,
     caller: Caller,
 ) -> Result<Json<ResourceList>> {
-    let server = server_in_use(&app, &*require_servers(&app)?, &key)?;
+    let server = require_servers(&app)?.find_in_use(&key, &app)?;
     let mut list = ResourceList {
         success: true,
         ..ResourceList::default()
@@ -120,7 +120,7 @@ pub(in crate::routes) async fn read(
         let expected = format!("the URI of a resource, at most {MAX_IDENTIFIER_BYTES} bytes");
         RequestError::invalid_parameter("uri", expected)
     })?;
-    let server = server_in_use(&app, &*require_servers(&app)?, &key)?;
+    let server = require_servers(&app)?.find_in_use(&key, &app)?;
     let read_outcome = if is_visible(&app, &server, &caller).await {
         resources::read(&server, &uri, &caller.context).await
     } else {

@@ -2,9 +2,11 @@
 //! is stored after each step, and can continue after an approval, after a failure of the provider
 //! and in another process.
 
+mod background;
 mod chat_recorder;
 mod claim;
 mod clients_turn;
+mod conversation;
 mod error;
 mod response;
 mod stored_chat;
@@ -16,6 +18,7 @@ use pillion_chat::{
     ChatEnd, ChatError, ChatLoop, ChatState, LanguageModel, ModelError, ProviderConversation,
     ProviderMembers, ResponseEnd, TurnOptions,
 };
+use pillion_core::compute;
 use pillion_core::executor::RESPONSE_ALLOWANCE;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::store::{ChatClaim, ChatRecord, Store, StoreError, Timestamp};
@@ -26,28 +29,33 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::app::App;
-pub(crate) use chat_recorder::ChatEventCallback;
+pub use background::{BackgroundTurn, begin_in_background, resume_in_background};
+pub use chat_recorder::ChatEventCallback;
 use chat_recorder::ChatRecorder;
 use claim::Claim;
-pub(crate) use clients_turn::ClientToolTurn;
-pub(crate) use error::ChatRejection;
+pub use clients_turn::ClientToolTurn;
+pub use conversation::{ChatCall, ChatPart};
+pub use error::ChatRejection;
 use error::Result;
+use pillion_gateway::Gateway;
 use pillion_gateway::approvals::Approvals;
+use pillion_gateway::events::{Event, EventBus};
 use pillion_gateway::models::{Model, NativeTools};
 use pillion_gateway::timestamp::format_timestamp;
 use pillion_gateway::visibility::Visibility;
-pub(crate) use stored_chat::ChatFailure;
-use stored_chat::{ChatRetention, StoredChat};
+pub use stored_chat::ChatFailure;
+use stored_chat::{ChatRetention, ChatSummaryText, StoredChat};
 
 /// Maximum number of chats in a list.
 const MAX_LISTED_CHATS: u32 = 100;
 
 /// The caller of a chat: the user on whose behalf tools run, and the tools that the caller may see.
 #[derive(Debug, Clone)]
-pub(crate) struct ChatCaller {
-    pub(crate) context: CallContext,
-    pub(crate) visibility: Visibility,
+pub struct ChatCaller {
+    /// The context of the calls of the chat's tools.
+    pub context: CallContext,
+    /// The tools that the caller may see.
+    pub visibility: Visibility,
 }
 
 impl ChatCaller {
@@ -69,18 +77,47 @@ impl ChatCaller {
 
 /// The parameters of a new chat.
 #[derive(Debug)]
-pub(crate) struct NewChat {
+pub struct NewChat {
     /// The model's ID; `None` for the default model.
-    pub(crate) model: Option<String>,
-    pub(crate) input: ChatInput,
+    pub model: Option<String>,
+    /// The conversation with which the chat begins.
+    pub input: ChatInput,
     /// Whether the model may use tools.
-    pub(crate) may_use_tools: bool,
-    pub(crate) options: TurnOptions,
+    pub may_use_tools: bool,
+    /// The options for the model's responses.
+    pub options: TurnOptions,
+}
+
+impl NewChat {
+    /// Creates the parameters of a chat that begins with a message of the user, and with the
+    /// default options. `system` is the system prompt.
+    #[must_use]
+    pub fn with_message(
+        model: Option<&str>,
+        system: Option<&str>,
+        message: &str,
+        may_use_tools: bool,
+    ) -> Self {
+        let system = system.map(|text| json!({"role": "system", "content": text}));
+        let messages = system.into_iter().chain([user_message(message)]);
+        Self {
+            model: model.map(str::to_owned),
+            input: ChatInput::Messages(messages.collect()),
+            may_use_tools,
+            options: TurnOptions::default(),
+        }
+    }
+}
+
+/// Returns a message of the user, in the format of OpenAI's chat completions.
+#[must_use]
+pub fn user_message(text: &str) -> Value {
+    json!({"role": "user", "content": text})
 }
 
 /// The conversation with which a chat begins.
 #[derive(Debug)]
-pub(crate) enum ChatInput {
+pub enum ChatInput {
     /// Messages in the format of OpenAI's chat completions.
     Messages(Vec<Value>),
     /// A conversation in the format of the model's provider.
@@ -98,22 +135,23 @@ impl ChatInput {
 
 /// The outcome of a chat request.
 #[derive(Debug, Default)]
-pub(crate) struct ChatOutcome {
-    pub(crate) response: ChatResponse,
+pub struct ChatOutcome {
+    /// The state of the chat, with the calls of this request.
+    pub response: ChatResponse,
     /// Calls of the client's own tools, which the client runs.
-    pub(crate) calls: Vec<ToolCall>,
+    pub calls: Vec<ToolCall>,
     /// Data of the provider that the client must send back with the results of the calls.
-    pub(crate) provider_members: ProviderMembers,
+    pub provider_members: ProviderMembers,
     /// Whether the chat is stored and can continue.
-    pub(crate) is_stored: bool,
+    pub is_stored: bool,
     /// The provider's report about the end of the response.
-    pub(crate) ending: ResponseEnd,
+    pub ending: ResponseEnd,
     /// The reason why the chat has failed, if it has.
-    pub(crate) failure: Option<ChatFailure>,
+    pub failure: Option<ChatFailure>,
 }
 
 /// A chat that only the current request can continue.
-pub(crate) struct Chat {
+pub struct Chat {
     recorder: ChatRecorder,
     chat_loop: ChatLoop,
     /// The context in which the tools of the chat run.
@@ -121,13 +159,14 @@ pub(crate) struct Chat {
     /// Maximum time to wait for approvals.
     max_approval_wait: Duration,
     approvals: Approvals,
+    events: Arc<EventBus>,
     /// The deadline of the chat, which is extended by the time that the chat waits for approvals.
     deadline: Instant,
 }
 
 impl Chat {
     fn new(
-        app: &App,
+        gateway: &Gateway,
         caller: &ChatCaller,
         recorder: ChatRecorder,
         chat_loop: ChatLoop,
@@ -152,17 +191,22 @@ impl Chat {
             recorder,
             chat_loop,
             context,
-            max_approval_wait: approval.wait.min(app.approvals().section().max_wait),
-            approvals: app.approvals().clone(),
+            max_approval_wait: approval.wait.min(gateway.approvals().section().max_wait),
+            approvals: gateway.approvals().clone(),
+            events: Arc::clone(&gateway.process().events),
             deadline,
         }
     }
 
     /// Starts and stores a chat, without calling the model.
-    pub(crate) async fn begin(app: &App, caller: &ChatCaller, new_chat: NewChat) -> Result<Self> {
-        let deadline = Instant::now() + app.models().chat().timeout;
+    ///
+    /// # Errors
+    /// There is no store or no such model, the model is misconfigured, the messages are invalid, or
+    /// the chat cannot be stored.
+    pub async fn begin(gateway: &Gateway, caller: &ChatCaller, new_chat: NewChat) -> Result<Self> {
+        let deadline = Instant::now() + gateway.models().chat().timeout;
         let begin_future = async {
-            let mut chat = Self::begin_stateless(app, caller, new_chat).await?;
+            let mut chat = Self::begin_stateless(gateway, caller, new_chat).await?;
             chat.recorder.stored_chat.retention = ChatRetention::Always;
             chat.recorder.save().await?;
             Ok(chat)
@@ -172,18 +216,27 @@ impl Chat {
 
     /// Starts a chat that is stored only between the model's first tool call and the model's final
     /// response, because the client itself stores the conversation.
-    pub(crate) async fn begin_stateless(
-        app: &App,
+    ///
+    /// # Errors
+    /// There is no store or no such model, the model is misconfigured, or the messages are invalid.
+    pub async fn begin_stateless(
+        gateway: &Gateway,
         caller: &ChatCaller,
         new_chat: NewChat,
     ) -> Result<Self> {
-        let deadline = Instant::now() + app.models().chat().timeout;
-        let store = app.store().ok_or(ChatRejection::NoStore)?;
-        let model = find_model(app, new_chat.model.as_deref())?;
+        let deadline = Instant::now() + gateway.models().chat().timeout;
+        let store = gateway.store().ok_or(ChatRejection::NoStore)?;
+        let model = find_model(gateway, new_chat.model.as_deref())?;
         let options = new_chat.options.clone();
         let caller = &caller.with_model(model);
-        let chat_loop =
-            build_loop(app, caller, model, new_chat.may_use_tools, new_chat.options).await?;
+        let chat_loop = build_loop(
+            gateway,
+            caller,
+            model,
+            new_chat.may_use_tools,
+            new_chat.options,
+        )
+        .await?;
         let stored_chat = StoredChat {
             model: model.config.id.clone(),
             may_use_tools: new_chat.may_use_tools,
@@ -192,6 +245,7 @@ impl Chat {
             retention: ChatRetention::UntilAnswered,
             state: new_chat.input.begin(&chat_loop)?,
             failure: None,
+            calls: Vec::new(),
         };
         let now = Timestamp::now();
         let record = ChatRecord {
@@ -204,29 +258,38 @@ impl Chat {
             updated_at: now,
             claim: None,
         };
-        let claim = Claim::new(&store, &record.owner, &record.id, &app.process().call_tasks);
+        let claim = Claim::new(
+            &store,
+            &record.owner,
+            &record.id,
+            &gateway.process().call_tasks,
+        );
         let recorder = ChatRecorder::new(store, record, stored_chat, claim);
-        Ok(Self::new(app, caller, recorder, chat_loop, deadline))
+        Ok(Self::new(gateway, caller, recorder, chat_loop, deadline))
     }
 
     /// Continues a chat, with the user's next messages, if any.
-    pub(crate) async fn resume(
-        app: &App,
+    ///
+    /// # Errors
+    /// There is no such chat, another request continues the chat, the chat's model is not
+    /// configured, a call has no result yet and there are messages, or the chat cannot be stored.
+    pub async fn resume(
+        gateway: &Gateway,
         caller: &ChatCaller,
         id: &str,
         messages: &[Value],
     ) -> Result<Self> {
-        let deadline = Instant::now() + app.models().chat().timeout;
+        let deadline = Instant::now() + gateway.models().chat().timeout;
         let resume_future = async {
-            let store = app.store().ok_or(ChatRejection::NoStore)?;
-            let claim = claim_chat(app, &store, &caller.context, id).await?;
+            let store = gateway.store().ok_or(ChatRejection::NoStore)?;
+            let claim = claim_chat(gateway, &store, &caller.context, id).await?;
             let (record, mut stored_chat) = find(&*store, &caller.context, id).await?;
             stored_chat.failure = None;
-            let model = find_model(app, Some(&stored_chat.model))?;
+            let model = find_model(gateway, Some(&stored_chat.model))?;
             let options = stored_chat.options.clone();
             let caller = &caller.with_model(model);
             let chat_loop =
-                build_loop(app, caller, model, stored_chat.may_use_tools, options).await?;
+                build_loop(gateway, caller, model, stored_chat.may_use_tools, options).await?;
             let mut recorder = ChatRecorder::new(store, record, stored_chat, claim);
             if !messages.is_empty() {
                 chat_loop.add(&mut recorder.stored_chat.state, messages)?;
@@ -234,22 +297,26 @@ impl Chat {
                 // lost if the model fails.
                 recorder.save().await?;
             }
-            Ok(Self::new(app, caller, recorder, chat_loop, deadline))
+            Ok(Self::new(gateway, caller, recorder, chat_loop, deadline))
         };
         run_before_deadline(deadline, Box::pin(resume_future)).await
     }
 
-    pub(crate) fn id(&self) -> &str {
+    /// Returns the chat's ID.
+    #[must_use]
+    pub fn id(&self) -> &str {
         &self.recorder.record.id
     }
 
-    pub(crate) fn model(&self) -> &str {
+    /// Returns the ID of the chat's model.
+    #[must_use]
+    pub fn model(&self) -> &str {
         &self.recorder.stored_chat.model
     }
 
     /// Runs the chat until the model gives its final response, calls wait for approval, or an error
     /// occurs. Sends events to `listener`, including parts of the model's responses.
-    pub(crate) async fn run(self, listener: Option<ChatEventCallback>) -> ChatOutcome {
+    pub async fn run(self, listener: Option<ChatEventCallback>) -> ChatOutcome {
         let (context, mut deadline) = (self.context, self.deadline);
         let chat_loop = self.chat_loop.with_streaming(listener.is_some());
         let mut recorder = self.recorder;
@@ -284,30 +351,53 @@ impl Chat {
                 _ => deadline.max(Instant::now()),
             };
             let response_deadline = ended_at + RESPONSE_ALLOWANCE;
-            return recorder.end(state, outcome, response_deadline).await;
+            let chat_outcome = recorder.end(state, outcome, response_deadline).await;
+            if chat_outcome.is_stored {
+                self.events.publish(&Event::ChatStopped {
+                    chat: &chat_outcome.response.id,
+                    model: &chat_outcome.response.model,
+                    status: &chat_outcome.response.status,
+                    context: &context,
+                });
+            }
+            return chat_outcome;
         }
     }
 }
 
+/// A chat in a list of chats.
+#[derive(Debug)]
+pub struct ListedChat {
+    /// The state of the chat. The model's response is truncated, and long arguments are absent.
+    pub chat: ChatResponse,
+    /// The beginning of the user's first message, if known.
+    pub title: Option<String>,
+    /// The time at which the chat last continued, in RFC 3339, if known.
+    pub updated_at: Option<String>,
+}
+
 /// Returns the caller's chats, most recently updated first.
-pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatResponse>> {
-    let store = app.store().ok_or(ChatRejection::NoStore)?;
+///
+/// # Errors
+/// There is no store, or the store cannot be read.
+pub async fn list(gateway: &Gateway, context: &CallContext) -> Result<Vec<ListedChat>> {
+    let store = gateway.store().ok_or(ChatRejection::NoStore)?;
     let owner = format_owner(context);
     let records = store.chats(&owner, MAX_LISTED_CHATS).await?;
     let mut chats = Vec::with_capacity(records.len());
     for record in records {
-        let response = match record.summary.as_str() {
+        let summary = match record.summary.as_str() {
             // A chat without a summary was stored by a version of Pillion that had no summaries.
             "" => match find(&*store, context, &record.id).await {
                 Ok((full_record, stored_chat)) => {
-                    response::from_stored(&full_record.id, &stored_chat, Vec::new())
+                    stored_chat.summarize(&full_record.id, full_record.updated_at)
                 }
                 // Skips a chat that was removed in the meantime, or whose record is unreadable;
                 // `find` has logged unreadable records.
                 Err(_) => continue,
             },
-            summary => match serde_json::from_str(summary) {
-                Ok(response) => response,
+            summary => match ChatSummaryText::parse(summary) {
+                Ok(summary) => summary,
                 Err(error) => {
                     tracing::warn!(
                         chat = record.id, %error,
@@ -317,15 +407,64 @@ pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatRes
                 }
             },
         };
-        let shortened = response::shorten(response);
-        chats.push(with_current_status(shortened, record.claim.as_ref()));
+        let shortened = response::shorten(summary.response);
+        chats.push(ListedChat {
+            chat: with_current_status(shortened, record.claim.as_ref()),
+            title: summary.title,
+            updated_at: summary.updated_at,
+        });
     }
     Ok(chats)
 }
 
+/// A chat with its conversation in one form for all providers.
+#[derive(Debug)]
+pub struct ChatView {
+    /// The state of the chat.
+    pub chat: ChatResponse,
+    /// The beginning of the user's first message, if there is one.
+    pub title: Option<String>,
+    /// Whether the model may use tools.
+    pub may_use_tools: bool,
+    /// The time at which the chat began, in RFC 3339.
+    pub created_at: String,
+    /// The time at which the chat last continued, in RFC 3339.
+    pub updated_at: String,
+    /// The parts of the conversation, oldest first. New parts are only added at the end.
+    pub parts: Vec<ChatPart>,
+}
+
+/// Returns the caller's chat with this ID, with its conversation in one form for all providers.
+///
+/// # Errors
+/// There is no such chat, the chat is unreadable, or the store cannot be read.
+pub async fn view(gateway: &Gateway, context: &CallContext, id: &str) -> Result<ChatView> {
+    let store = gateway.store().ok_or(ChatRejection::NoStore)?;
+    let (record, stored_chat) = find(&*store, context, id).await?;
+    let (account, bytes) = (record.owner.clone(), record.json.len());
+    let build = move || build_view(&record, &stored_chat);
+    Ok(compute::run(&account, bytes, build).await)
+}
+
+fn build_view(record: &ChatRecord, stored_chat: &StoredChat) -> ChatView {
+    let response = response::from_stored(&record.id, stored_chat, Vec::new());
+    let is_running = claim::is_running(record.claim.as_ref());
+    ChatView {
+        chat: with_current_status(response, record.claim.as_ref()),
+        title: conversation::find_title(&stored_chat.state),
+        may_use_tools: stored_chat.may_use_tools,
+        created_at: format_timestamp(record.created_at),
+        updated_at: format_timestamp(record.updated_at),
+        parts: conversation::read(&stored_chat.state, &stored_chat.calls, is_running),
+    }
+}
+
 /// Returns the caller's chat with this ID, including its messages.
-pub(crate) async fn show(app: &App, context: &CallContext, id: &str) -> Result<ChatTranscript> {
-    let store = app.store().ok_or(ChatRejection::NoStore)?;
+///
+/// # Errors
+/// There is no such chat, the chat is unreadable, or the store cannot be read.
+pub async fn show(gateway: &Gateway, context: &CallContext, id: &str) -> Result<ChatTranscript> {
+    let store = gateway.store().ok_or(ChatRejection::NoStore)?;
     let (record, stored_chat) = find(&*store, context, id).await?;
     let response = response::from_stored(&record.id, &stored_chat, Vec::new());
     Ok(ChatTranscript {
@@ -342,10 +481,10 @@ pub(crate) async fn show(app: &App, context: &CallContext, id: &str) -> Result<C
 ///
 /// # Errors
 /// [`ChatRejection::UnknownChat`]; [`ChatRejection::Busy`] while another request continues the
-/// chat.
-pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result<()> {
-    let store = app.store().ok_or(ChatRejection::NoStore)?;
-    let _claim = claim_chat(app, &store, context, id).await?;
+/// chat; the store cannot be written.
+pub async fn forget(gateway: &Gateway, context: &CallContext, id: &str) -> Result<()> {
+    let store = gateway.store().ok_or(ChatRejection::NoStore)?;
+    let _claim = claim_chat(gateway, &store, context, id).await?;
     match store.remove_chat(&format_owner(context), id).await {
         Err(error) if error.is_not_found() => {
             let id = id.to_owned();
@@ -356,8 +495,11 @@ pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result
 }
 
 /// Returns the model with this ID, or the default model if `id` is `None`.
-pub(crate) fn find_model<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model> {
-    let models = app.models();
+///
+/// # Errors
+/// [`ChatRejection::UnknownModel`]; [`ChatRejection::NoModel`] if there is no default model.
+pub fn find_model<'a>(gateway: &'a Gateway, id: Option<&str>) -> Result<&'a Model> {
+    let models = gateway.models();
     match id {
         None => models.default().ok_or(ChatRejection::NoModel),
         Some(id) => {
@@ -399,7 +541,7 @@ async fn run_before_deadline<T>(
 
 /// Creates the chat loop with the tools that the model and the caller may see.
 async fn build_loop(
-    app: &App,
+    gateway: &Gateway,
     caller: &ChatCaller,
     model: &Model,
     may_use_tools: bool,
@@ -408,12 +550,12 @@ async fn build_loop(
     let client = provider_client(model)?;
     let mut tools = Vec::new();
     let mut native_tools = NativeTools::default();
-    let mut executor = app.executor().clone();
+    let mut executor = gateway.executor().clone();
     if may_use_tools && model.config.tools.function_calling {
         // Servers get half of the chat's timeout to list their tools, because the model needs time
         // as well. Servers that take longer are skipped.
-        let list_timeout = app.models().chat().timeout / 2;
-        let offered_tools = app
+        let list_timeout = gateway.models().chat().timeout / 2;
+        let offered_tools = gateway
             .list_visible_tools_with_timeout(list_timeout, &caller.context, &caller.visibility)
             .await;
         executor = executor.with_caller_tools(Arc::clone(&offered_tools.caller_tools.tools));
@@ -432,7 +574,7 @@ async fn build_loop(
         .with_tools(tools)
         .with_native_servers(native_servers)
         .with_options(complete_options(model, options))
-        .with_limits(app.models().limits(model)))
+        .with_limits(gateway.models().limits(model)))
 }
 
 /// Returns the response with the status `running` if a request is running the chat. A chat that
@@ -447,13 +589,13 @@ fn with_current_status(response: ChatResponse, claim: Option<&ChatClaim>) -> Cha
 
 /// Gives the current request the exclusive right to continue the caller's chat with this ID.
 async fn claim_chat(
-    app: &App,
+    gateway: &Gateway,
     store: &Arc<dyn Store>,
     context: &CallContext,
     id: &str,
 ) -> Result<Claim> {
     let owner = format_owner(context);
-    if let Some(claim) = Claim::take(store, &owner, id, &app.process().call_tasks).await? {
+    if let Some(claim) = Claim::take(store, &owner, id, &gateway.process().call_tasks).await? {
         return Ok(claim);
     }
     let stored_record = store.find_chat(&owner, id).await?;

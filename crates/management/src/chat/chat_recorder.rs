@@ -9,11 +9,12 @@ use pillion_wire::ChatToolCall;
 use tokio::time::Instant;
 
 use super::claim::Claim;
+use super::conversation::RecordedCall;
 use super::stored_chat::{ChatFailure, ChatRetention, StoredChat};
 use super::{ChatOutcome, response};
 
 /// Receives the events of a chat. Must not block.
-pub(crate) type ChatEventCallback = Box<dyn FnMut(ChatEvent) + Send>;
+pub type ChatEventCallback = Box<dyn FnMut(ChatEvent) + Send>;
 
 /// Stores a chat after each step, and forwards its events.
 pub(super) struct ChatRecorder {
@@ -86,11 +87,13 @@ impl ChatRecorder {
 
     /// Stores the current state of the chat.
     pub(super) async fn save(&mut self) -> Result<(), StoreError> {
+        let now = Timestamp::now();
+        let summary = self.stored_chat.summarize(&self.record.id, now);
         let next_record = ChatRecord {
             json: self.stored_chat.to_json(),
-            summary: self.stored_chat.summarize(&self.record.id),
+            summary: summary.to_json(),
             revision: self.record.revision + 1,
-            updated_at: Timestamp::now(),
+            updated_at: now,
             claim: Some(self.claim.record()),
             ..self.record.clone()
         };
@@ -125,6 +128,7 @@ impl ChatRecorder {
 #[async_trait]
 impl ChatListener for ChatRecorder {
     fn on_event(&mut self, event: ChatEvent) {
+        RecordedCall::record_event(&mut self.stored_chat.calls, &event);
         if let ChatEvent::ToolFinished(ended_call) = &event {
             self.calls.push(response::convert_call(ended_call));
         }

@@ -10,11 +10,11 @@ use super::{
     ChatEventCallback, ChatOutcome, NewChat, Result, complete_options, find_model, provider_client,
     response,
 };
-use crate::app::App;
+use pillion_gateway::Gateway;
 
 /// One turn of a model that uses only the client's own tools: calls are returned to the client, and
 /// nothing is stored. The limits of chats apply.
-pub(crate) struct ClientToolTurn {
+pub struct ClientToolTurn {
     id: String,
     model: String,
     chat_loop: ChatLoop,
@@ -23,16 +23,22 @@ pub(crate) struct ClientToolTurn {
 
 impl ClientToolTurn {
     /// Reads the conversation, without calling the model.
-    pub(crate) fn begin(
-        app: &App,
+    ///
+    /// # Errors
+    /// There is no such model, the model is misconfigured, or the messages are invalid.
+    pub fn begin(
+        gateway: &Gateway,
         new_chat: NewChat,
         tools: Vec<Arc<ToolDefinition>>,
     ) -> Result<Self> {
-        let model = find_model(app, new_chat.model.as_deref())?;
-        let chat_loop = ChatLoop::new(provider_client(model)?, Arc::new(app.executor().clone()))
-            .with_tools(tools)
-            .with_options(complete_options(model, new_chat.options))
-            .with_limits(app.models().limits(model));
+        let model = find_model(gateway, new_chat.model.as_deref())?;
+        let chat_loop = ChatLoop::new(
+            provider_client(model)?,
+            Arc::new(gateway.executor().clone()),
+        )
+        .with_tools(tools)
+        .with_options(complete_options(model, new_chat.options))
+        .with_limits(gateway.models().limits(model));
         Ok(Self {
             id: Uuid::now_v7().to_string(),
             model: model.config.id.clone(),
@@ -41,16 +47,20 @@ impl ClientToolTurn {
         })
     }
 
-    pub(crate) fn id(&self) -> &str {
+    /// Returns the ID of the turn.
+    #[must_use]
+    pub fn id(&self) -> &str {
         &self.id
     }
 
-    pub(crate) fn model(&self) -> &str {
+    /// Returns the model's ID.
+    #[must_use]
+    pub fn model(&self) -> &str {
         &self.model
     }
 
     /// Calls the model. Sends parts of the response to `listener` as they arrive.
-    pub(crate) async fn run(mut self, listener: Option<ChatEventCallback>) -> ChatOutcome {
+    pub async fn run(mut self, listener: Option<ChatEventCallback>) -> ChatOutcome {
         let chat_loop = self.chat_loop.with_streaming(listener.is_some());
         let mut listener = listener.unwrap_or_else(|| Box::new(|_| {}));
         let mut forward = |event: ChatEvent| listener(event);
