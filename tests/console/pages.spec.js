@@ -2,7 +2,7 @@
 import AxeBuilder from "@axe-core/playwright";
 import { expect, test } from "./sidecar.js";
 
-const PAGES = ["home", "approvals", "changes", "calls", "tools", "tools/calculator", "tools/hostile_attack", "servers", "servers/new", "components"];
+const PAGES = ["home", "approvals", "changes", "calls", "tools", "tools/calculator", "tools/hostile_attack", "servers", "servers/new", "servers/everything", "servers/everything/doctor", "registry", "chats", "chats/new", "usage", "access", "access/new", "connect", "settings", "saved-calls", "components"];
 
 /** Clicks a link of the navigation. */
 async function visit(page, name) {

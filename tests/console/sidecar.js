@@ -1,14 +1,18 @@
 // Starts a sidecar with MCP servers, and the console for it.
 import { spawn, execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as base, expect } from "@playwright/test";
+import { startHostileRegistry } from "./hostile-registry.js";
 import { startHostileServer } from "./hostile-server.js";
 
 const { PILLION, PILLION_ROOT } = process.env;
 const PEERS = join(PILLION_ROOT, "tests/peers/start");
+
+/** The program that is a fake language model. Without the program, the sidecar has no model. */
+export const FAKE_LLM = process.env.PILLION_FAKE_LLM ?? join(PILLION_ROOT, "target/debug/examples/fake-llm");
 
 /** Returns the entry of the configuration for a stdio server of tests/peers. */
 function peerEntry(label, peer) {
@@ -38,8 +42,10 @@ export class Sidecar {
     this.programs = [];
   }
 
-  async start(settings = "") {
+  async start(settings = "", { hasModel = existsSync(FAKE_LLM) } = {}) {
     this.hostile = await startHostileServer();
+    this.registry = await startHostileRegistry(this.hostile.url);
+    const model = hasModel ? await this.startModel() : "";
     const config = join(this.directory, "pillion.toml");
     writeFileSync(
       config,
@@ -47,7 +53,10 @@ export class Sidecar {
         settings,
         `[vault]\nkey_env = "PILLION_VAULT_KEY"`,
         `[store]\nlocation = "${join(this.directory, "pillion.db")}"`,
+        // Each request of the console is sent to the registry, if it can be reached.
+        `[registry]\nurl = "${this.registry.url}"\nmirror_ttl_ms = 1`,
         `[tools.roll_dice]\nrequire_approval = "always"`,
+        model,
         peerEntry("everything", "everything-stdio"),
         peerEntry("python", "mcp2-stdio"),
         `[[mcp_servers]]\nlabel = "hostile"\nurl = "${this.hostile.url}"\n`,
@@ -61,6 +70,14 @@ export class Sidecar {
     await waitForLine(daemon.stderr, /Listening on/);
     daemon.stderr.resume();
     return this;
+  }
+
+  /** Starts the fake language model. Returns its entries of the configuration. */
+  async startModel() {
+    const program = spawn(FAKE_LLM, [], { stdio: ["pipe", "pipe", "inherit"] });
+    this.programs.push(program);
+    const [url] = await waitForLine(program.stdout, /^http\S+$/);
+    return `[[providers]]\nname = "fake"\nbase_url = "${url}"\nmax_retries = 0\n\n[[models]]\nid = "demo"\nprovider = "fake"\ntools = { function_calling = true, mcp = true }`;
   }
 
   /** Runs a command of the program against this sidecar. */
@@ -79,6 +96,7 @@ export class Sidecar {
   async stop() {
     for (const program of this.programs) program.kill();
     this.hostile.stop();
+    await this.registry.stop();
     await Promise.all(this.programs.map((program) => new Promise((resolve) => (program.exitCode === null ? program.on("exit", resolve) : resolve()))));
     rmSync(this.directory, { recursive: true, force: true });
   }

@@ -19,11 +19,18 @@ function localizeTimes(root) {
   }
 }
 
-/** Returns whether the user is typing or has opened something in `element`. */
+/** Returns whether the user is typing in `element`, or has opened something that an update would close. */
 function isInUse(element) {
   const focused = document.activeElement;
   const isTyping = element.contains(focused) && focused.matches("input, select, textarea");
-  return isTyping || element.querySelector("details[open]") !== null;
+  return isTyping || element.querySelector("details[open]:not([id])") !== null;
+}
+
+/** Opens in `update` what the user has opened in `part`. */
+function keepOpen(part, update) {
+  for (const { id } of part.querySelectorAll("details[open][id]")) {
+    update.querySelector(`details[id="${CSS.escape(id)}"]`)?.setAttribute("open", "");
+  }
 }
 
 /** Loads the page again and replaces those of its parts that have changed. */
@@ -40,6 +47,7 @@ async function updatePage() {
   localizeTimes(page);
   for (const part of document.querySelectorAll("[data-live-part]")) {
     const update = page.getElementById(part.id);
+    if (update !== null) keepOpen(part, update);
     if (update !== null && update.innerHTML !== part.innerHTML && !isInUse(part)) {
       part.replaceChildren(...update.childNodes);
     }
@@ -51,6 +59,8 @@ function followChanges(url) {
   const notice = document.getElementById("offline");
   let isUpdating = false;
   let isStale = false;
+  /** Number of errors since the stream was last open. */
+  let errors = 0;
   async function update() {
     isStale = true;
     if (isUpdating) return;
@@ -70,12 +80,17 @@ function followChanges(url) {
   function open() {
     const events = new EventSource(url);
     events.addEventListener("change", update);
+    // An application that forwards the console's requests may switch live updates off.
+    events.addEventListener("off", () => events.close());
     events.onopen = () => {
-      if (!notice.hidden) update();
+      if (errors > 0 || !notice.hidden) update();
+      errors = 0;
       notice.hidden = true;
     };
     events.onerror = () => {
-      notice.hidden = false;
+      // The first error is not shown, because such an application limits the duration of streams.
+      errors += 1;
+      if (errors > 1) notice.hidden = false;
       if (events.readyState === EventSource.CLOSED) setTimeout(open, RECONNECT_INTERVAL);
     };
     addEventListener("pagehide", () => events.close(), { once: true });

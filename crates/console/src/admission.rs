@@ -16,13 +16,15 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Limited};
 use pillion_gateway::access::{
-    AccessGrant, AccessRejection, Admission, BrowserSession, MAX_USER_BYTES, Peer, TokenCheckError,
+    AccessGate, AccessGrant, AccessRejection, Admission, BrowserSession, MAX_USER_BYTES, Peer,
+    TokenCheckError,
 };
 use secrecy::ExposeSecret;
 use subtle::ConstantTimeEq;
 
 use crate::error::{PageError, Result};
 use crate::form::FormFields;
+use crate::pages::OAUTH_CALLBACK_PATH;
 use crate::ui::CSRF_FIELD;
 use crate::visitor::{Visitor, VisitorData, root_of};
 use crate::{Console, sign_in};
@@ -42,6 +44,15 @@ const CSRF_HEADER: &str = "x-pillion-console-csrf";
 
 /// Minimum length of such a secret, in bytes.
 const MIN_CSRF_BYTES: usize = 20;
+
+/// The path of the event stream.
+pub(crate) const LIVE_PATH: &str = "/live";
+
+/// Header of the requests with which the script loads a page again.
+const SCRIPT_HEADER: &str = "x-requested-with";
+
+/// The value of [`SCRIPT_HEADER`].
+const SCRIPT_HEADER_VALUE: &str = "console.js";
 
 /// Time within which the body of a form must arrive.
 const FORM_TIMEOUT: Duration = Duration::from_secs(30);
@@ -118,9 +129,10 @@ fn reject_source(console: &Console, parts: &Parts) -> Option<Response> {
     }
 }
 
-/// Returns whether the path needs no session.
+/// Returns whether the path needs no session. The redirect of an authorization server arrives
+/// without the session's cookie, which is `SameSite=Strict`.
 fn is_public(path: &str) -> bool {
-    path == "/sign-in" || is_asset(path)
+    path == "/sign-in" || path == OAUTH_CALLBACK_PATH || is_asset(path)
 }
 
 fn is_asset(path: &str) -> bool {
@@ -161,7 +173,7 @@ fn forwarded_user(parts: &Parts) -> Option<(AccessGrant, String, String)> {
     let Some(Peer::Process { uid, .. }) = parts.extensions.get::<Peer>() else {
         return None;
     };
-    let header = |name: &str| parts.headers.get(name)?.to_str().ok();
+    let header = |name: &str| std::str::from_utf8(parts.headers.get(name)?.as_bytes()).ok();
     let user = header(USER_HEADER).filter(|user| (1..=MAX_USER_BYTES).contains(&user.len()))?;
     let csrf_token = header(CSRF_HEADER).filter(|token| token.len() >= MIN_CSRF_BYTES)?;
     Some((
@@ -175,8 +187,13 @@ fn forwarded_user(parts: &Parts) -> Option<(AccessGrant, String, String)> {
 async fn find_session(console: &Console, parts: &mut Parts) -> Option<Arc<BrowserSession>> {
     let cookie = read_cookie(&parts.headers)?.to_owned();
     let sessions = console.sessions();
-    let session = sessions.find(&cookie, console.session_lifetime())?;
-    match check_token(console, &session).await {
+    let lifetime = console.session_lifetime();
+    let session = if is_automatic(parts) {
+        sessions.peek(&cookie, lifetime)?
+    } else {
+        sessions.find(&cookie, lifetime)?
+    };
+    match check_token(console.gate.as_ref(), &session).await {
         Ok(true) => {}
         Ok(false) => {
             sessions.end(&cookie);
@@ -192,15 +209,26 @@ async fn find_session(console: &Console, parts: &mut Parts) -> Option<Arc<Browse
     Some(session)
 }
 
+/// Returns whether the script sent the request without an action of the user. Such a request does
+/// not count as a use of the session, so that a session expires although a page is open.
+fn is_automatic(parts: &Parts) -> bool {
+    let is_update = parts
+        .headers
+        .get(SCRIPT_HEADER)
+        .is_some_and(|value| value == SCRIPT_HEADER_VALUE);
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+    parts.uri.path() == LIVE_PATH || (is_update && is_read)
+}
+
 /// Returns whether the access token of the session, if any, still grants the session's permission.
 ///
 /// # Errors
 /// The tokens cannot be read.
 pub(crate) async fn check_token(
-    console: &Console,
+    gate: Option<&Arc<AccessGate>>,
     session: &BrowserSession,
 ) -> Result<bool, TokenCheckError> {
-    match (&session.owner.token, &console.gate) {
+    match (&session.owner.token, gate) {
         (None, _) => Ok(true),
         (Some(_), None) => Ok(false),
         (Some(token), Some(gate)) => {

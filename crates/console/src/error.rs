@@ -7,10 +7,15 @@ use pillion_core::store::StoreError;
 use pillion_gateway::access::{OtherUser, Scope};
 use pillion_gateway::problem::store_error_status;
 use pillion_management::RequestError;
+use pillion_management::chat::ChatRejection;
 use pillion_management::servers::ServerError;
+use pillion_management::tokens::TokenError;
 
-use crate::ui::{Page, Tone, bare_page, notice, untrusted};
+use crate::ui::{Page, Tone, bare_page, notice, untrusted_beginning};
 use crate::visitor::{Section, Visitor};
+
+/// Maximum length of a message, which may quote a server, in bytes.
+const MAX_MESSAGE_BYTES: usize = 4_000;
 
 pub(crate) type Result<T, E = PageError> = std::result::Result<T, E>;
 
@@ -67,7 +72,8 @@ impl PageError {
             Self::MissingScope { .. } | Self::ReadOnly | Self::Forged => "Not allowed",
             Self::InvalidForm(_) | Self::Rejected { .. } => "This did not work",
         };
-        let message = notice(Tone::Bad, untrusted(&self.to_string()));
+        let text = self.to_string();
+        let message = notice(Tone::Bad, untrusted_beginning(&text, MAX_MESSAGE_BYTES));
         match visitor {
             Some(visitor) => {
                 let home = html! { p { a href=(visitor.href("home")) { "Go to the home page" } } };
@@ -107,6 +113,21 @@ impl From<RequestError> for PageError {
             status: error.status(),
             message: error.to_string(),
         }
+    }
+}
+
+impl From<TokenError> for PageError {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Store(error) => error.into(),
+            error => RequestError::from(error).into(),
+        }
+    }
+}
+
+impl From<ChatRejection> for PageError {
+    fn from(error: ChatRejection) -> Self {
+        RequestError::from(error).into()
     }
 }
 

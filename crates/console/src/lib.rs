@@ -12,21 +12,31 @@ mod error;
 mod form;
 mod live;
 mod pages;
+mod quote;
 mod schema_form;
 mod sign_in;
 mod ui;
 mod visitor;
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
-use pillion_config::ConsoleSection;
+use futures_util::future::join;
+use pillion_config::{ConfigWarning, ConsoleSection, EffectiveConfig};
 use pillion_gateway::Gateway;
 use pillion_gateway::access::{AccessGate, AccessGrant, BrowserSessions, SessionLifetime};
 use pillion_management::servers::Servers;
 use pillion_management::{approvals, pins};
+use tokio::time::timeout;
+
+/// Maximum time for which a page waits for the numbers in the navigation. The store may not
+/// respond.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The path of the console at the sidecar.
 pub const PATH: &str = "/console";
@@ -40,8 +50,21 @@ pub struct Console {
     pub servers: Option<Arc<Servers>>,
     /// The access rules of the TCP listener, if there is one.
     pub gate: Option<Arc<AccessGate>>,
+    /// The absolute path of the Unix socket.
+    pub socket: PathBuf,
+    /// The address of the TCP listener, if there is one.
+    pub listen: Option<SocketAddr>,
+    /// Whether the TCP listener accepts the access tokens of the store.
+    pub accepts_stored_tokens: bool,
     /// The settings of the console.
     pub section: ConsoleSection,
+    /// The settings of the whole configuration.
+    pub effective_config: Arc<EffectiveConfig>,
+    /// The warnings about the configuration.
+    pub warnings: Arc<[ConfigWarning]>,
+    /// The number of configurations that reloads had applied when the pages were built. A stream
+    /// ends once this number has changed, because its pages show an earlier configuration.
+    pub applied_reloads: u64,
 }
 
 impl Console {
@@ -59,9 +82,14 @@ impl Console {
     /// Returns the number of approvals and the number of changed tools that wait for a decision. A
     /// number that cannot be read is 0: the pages of the entries show the error.
     async fn count_waiting(&self, grant: &AccessGrant) -> (u64, u64) {
-        let approvals = approvals::count_pending(&self.gateway, grant).await;
-        let changes = pins::count_changed(&self.gateway, grant).await;
-        (approvals.unwrap_or(0), changes.unwrap_or(0))
+        let approvals = timeout(
+            COUNT_TIMEOUT,
+            approvals::count_pending(&self.gateway, grant),
+        );
+        let changes = timeout(COUNT_TIMEOUT, pins::count_changed(&self.gateway, grant));
+        let (approvals, changes) = join(approvals, changes).await;
+        let number = |outcome: Result<Result<u64, _>, _>| outcome.ok()?.ok();
+        (number(approvals).unwrap_or(0), number(changes).unwrap_or(0))
     }
 
     /// Returns whether browsers can sign in with access tokens.
@@ -75,7 +103,7 @@ pub fn router(console: Console) -> Router {
     let pages = pages::routes()
         .route("/sign-in", get(sign_in::show).post(sign_in::sign_in))
         .route("/sign-out", post(sign_in::sign_out))
-        .route("/live", get(live::changes))
+        .route(admission::LIVE_PATH, get(live::changes))
         .route("/assets/{name}", get(assets::send))
         .fallback(pages::not_found);
     pages

@@ -1,8 +1,11 @@
 //! Forms made from JSON Schemas: one control for each value, and a text area with JSON for what a
 //! form cannot show.
 
-use std::collections::{BTreeMap, HashSet};
+mod control;
 
+use std::collections::BTreeMap;
+
+use control::{Control, ObjectSchema, alternative_label, implied_value, is_meant_for};
 use maud::{Markup, html};
 use pillion_core::truncated;
 use serde_json::{Map, Value};
@@ -13,11 +16,12 @@ use crate::ui::{Field, FormControl, untrusted_beginning};
 /// The beginning of the names of the controls; the rest is the JSON Pointer (RFC 6901) of the value.
 const PREFIX: &str = "arguments.";
 
+/// The beginning of the names of the selections of an alternative, whose values are indexes; the
+/// rest is the JSON Pointer of the value.
+const ALTERNATIVE_PREFIX: &str = "alternative.";
+
 /// The name of the button that adds an item to a list. Its value is the list's JSON Pointer.
 const ADD_ITEM: &str = "add-item";
-
-/// Maximum depth of nested objects and lists that have controls of their own.
-const MAX_DEPTH: usize = 5;
 
 /// Maximum number of controls. The remaining values of a larger schema are one JSON text area each.
 const MAX_CONTROLS: usize = 150;
@@ -25,8 +29,12 @@ const MAX_CONTROLS: usize = 150;
 /// Maximum number of items of a list that have controls.
 const MAX_ITEMS: usize = 50;
 
-/// Maximum number of values in the selection of an `enum`.
-const MAX_OPTIONS: usize = 200;
+/// Number of options of a selection that count as one control.
+const OPTIONS_PER_CONTROL: usize = 10;
+
+/// Maximum size of a default that the form shows, as JSON, in bytes. Each item of a list repeats
+/// the defaults of its schema.
+const MAX_DEFAULT_BYTES: usize = 1024;
 
 /// Maximum length of a description, in bytes.
 const MAX_HINT_BYTES: usize = 500;
@@ -36,73 +44,14 @@ const MAX_HINT_BYTES: usize = 500;
 pub(crate) struct SchemaForm {
     /// The arguments as far as they are valid.
     pub(crate) arguments: Map<String, Value>,
+    /// Whether the form has arguments, even if they are empty. Otherwise the form shows defaults.
+    is_filled: bool,
+    /// The indexes of the selected alternatives, by JSON Pointer.
+    alternatives: BTreeMap<String, usize>,
     /// The rejected texts with their error messages, by JSON Pointer.
     faults: BTreeMap<String, (String, String)>,
     /// The list that gets one more item.
     extended_list: Option<String>,
-}
-
-/// The kind of control for a value.
-enum Control<'s> {
-    Object(&'s Map<String, Value>),
-    List(&'s Value),
-    Options(&'s [Value]),
-    Text,
-    Number { is_integer: bool },
-    Boolean,
-    Json,
-}
-
-impl<'s> Control<'s> {
-    /// Chooses the control for values of `schema`, at `depth` objects and lists below the arguments.
-    fn for_schema(schema: &'s Value, depth: usize) -> Self {
-        if let Some(Value::Array(options)) = schema.get("enum")
-            && (1..=MAX_OPTIONS).contains(&options.len())
-        {
-            return Self::Options(options);
-        }
-        let name = match schema.get("type") {
-            Some(Value::String(name)) => name.as_str(),
-            // A nullable type: an empty control is an absent value.
-            Some(Value::Array(names)) => match &names
-                .iter()
-                .filter_map(Value::as_str)
-                .filter(|name| *name != "null")
-                .collect::<Vec<_>>()[..]
-            {
-                [name] => *name,
-                _ => "",
-            },
-            _ => "",
-        };
-        match name {
-            "object" if depth < MAX_DEPTH => match schema.get("properties") {
-                Some(Value::Object(properties)) if !properties.is_empty() => {
-                    Self::Object(properties)
-                }
-                _ => Self::Json,
-            },
-            "array" if depth < MAX_DEPTH => schema
-                .get("items")
-                .filter(|items| items.is_object())
-                .map_or(Self::Json, Self::List),
-            "string" => Self::Text,
-            "number" => Self::Number { is_integer: false },
-            "integer" => Self::Number { is_integer: true },
-            "boolean" => Self::Boolean,
-            _ => Self::Json,
-        }
-    }
-}
-
-/// Returns the names of the properties that `schema` requires.
-fn required_names(schema: &Value) -> HashSet<&str> {
-    let names = schema.get("required").and_then(Value::as_array);
-    names
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
 }
 
 /// Returns the JSON Pointer of a member or an item.
@@ -110,18 +59,31 @@ fn join(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
+/// Returns the JSON Pointer for the controls of an alternative of the value at `pointer`. In the
+/// JSON Pointers of values, `~` is never followed by `a`.
+fn join_alternative(pointer: &str, index: usize) -> String {
+    format!("{pointer}~a{index}")
+}
+
 impl SchemaForm {
     /// Returns a form with these arguments.
     pub(crate) fn new(arguments: Map<String, Value>) -> Self {
         Self {
             arguments,
+            is_filled: true,
             ..Self::default()
         }
     }
 
     /// Reads the fields of a sent form.
     pub(crate) fn read(schema: &Value, fields: &FormFields) -> Self {
+        let alternatives = fields.iter().filter_map(|(name, value)| {
+            let pointer = name.strip_prefix(ALTERNATIVE_PREFIX)?;
+            Some((pointer.to_owned(), value.parse::<usize>().ok()?))
+        });
         let mut form = Self {
+            is_filled: true,
+            alternatives: alternatives.collect(),
             extended_list: fields.get(ADD_ITEM).map(str::to_owned),
             ..Self::default()
         };
@@ -163,17 +125,17 @@ impl SchemaForm {
             return None;
         }
         match Control::for_schema(schema, depth) {
-            Control::Object(properties) => {
-                let mut members = Map::new();
-                for (name, property) in properties {
-                    if let Some(value) =
-                        self.read_value(property, values, &join(pointer, name), depth + 1)
-                    {
-                        members.insert(name.clone(), value);
+            Control::Object(object) => self.read_object(object, values, pointer, depth, depth == 0),
+            Control::Alternatives(schemas) => {
+                let index = *self.alternatives.get(pointer)?;
+                let schema = schemas.get(index)?;
+                let alternative_pointer = join_alternative(pointer, index);
+                match Control::for_schema(schema, depth + 1) {
+                    Control::Object(object) => {
+                        self.read_object(object, values, &alternative_pointer, depth + 1, true)
                     }
+                    _ => self.read_value(schema, values, &alternative_pointer, depth + 1),
                 }
-                let is_empty = members.is_empty() && depth > 0;
-                (!is_empty).then_some(Value::Object(members))
             }
             Control::List(item) => {
                 let read_item = |index: usize| {
@@ -200,35 +162,59 @@ impl SchemaForm {
         }
     }
 
+    /// Reads the object at `pointer`. Returns `None` if all of its fields are empty, unless the
+    /// object is present in any case.
+    fn read_object(
+        &mut self,
+        object: ObjectSchema<'_>,
+        values: &BTreeMap<&str, &str>,
+        pointer: &str,
+        depth: usize,
+        is_present: bool,
+    ) -> Option<Value> {
+        let mut members = Map::new();
+        for (name, property) in object.properties {
+            let value = self.read_value(property, values, &join(pointer, name), depth + 1);
+            if let Some(value) = value {
+                members.insert(name.clone(), value);
+            }
+        }
+        if members.is_empty() && !is_present {
+            return None;
+        }
+        for name in object.required_names() {
+            if !members.contains_key(name)
+                && let Some(value) = object.properties.get(name).and_then(implied_value)
+            {
+                members.insert(name.to_owned(), value);
+            }
+        }
+        Some(Value::Object(members))
+    }
+
     /// Renders the controls of the arguments.
     pub(crate) fn render(&self, schema: &Value) -> Markup {
         let mut free_controls = MAX_CONTROLS;
         let arguments = Value::Object(self.arguments.clone());
         match Control::for_schema(schema, 0) {
-            Control::Object(properties) => self.render_members(
-                schema,
-                properties,
-                Some(&arguments),
-                "",
-                0,
-                &mut free_controls,
-            ),
+            Control::Object(object) => {
+                self.render_members(object, Some(&arguments), "", 0, &mut free_controls)
+            }
             _ => html! { p .muted { "This tool takes no arguments that a form can show." } },
         }
     }
 
     fn render_members(
         &self,
-        schema: &Value,
-        properties: &Map<String, Value>,
+        object: ObjectSchema<'_>,
         value: Option<&Value>,
         pointer: &str,
         depth: usize,
         free_controls: &mut usize,
     ) -> Markup {
-        let required_names = required_names(schema);
+        let required_names = object.required_names();
         html! {
-            @for (name, property) in properties.iter().take(*free_controls + 1) {
+            @for (name, property) in object.properties.iter().take(*free_controls + 1) {
                 @let is_required = required_names.contains(name.as_str());
                 (self.render_value(property, name, is_required, value.and_then(|value| value.get(name)), &join(pointer, name), depth + 1, free_controls))
             }
@@ -247,17 +233,32 @@ impl SchemaForm {
         free_controls: &mut usize,
     ) -> Markup {
         let control = match Control::for_schema(schema, depth) {
-            Control::Object(_) | Control::List(_) if *free_controls == 0 => Control::Json,
+            Control::Object(_)
+            | Control::List(_)
+            | Control::Alternatives(_)
+            | Control::Options(_)
+                if *free_controls == 0 =>
+            {
+                Control::Json
+            }
             control => control,
         };
-        *free_controls = free_controls.saturating_sub(1);
+        let option_count = match &control {
+            Control::Options(options) => options.len(),
+            _ => 0,
+        };
+        *free_controls = free_controls.saturating_sub(1 + option_count / OPTIONS_PER_CONTROL);
         let hint = schema.get("description").and_then(Value::as_str);
+        let default = schema
+            .get("default")
+            .filter(|default| !self.is_filled && is_short_default(default));
+        let value = value.or(default);
         match control {
-            Control::Object(properties) => html! {
+            Control::Object(object) => html! {
                 fieldset {
-                    legend { (untrusted_beginning(label, MAX_HINT_BYTES)) }
+                    legend { (untrusted_beginning(label, MAX_HINT_BYTES)) @if is_required { " *" } }
                     @if let Some(hint) = hint { p .muted.small { (untrusted_beginning(hint, MAX_HINT_BYTES)) } }
-                    (self.render_members(schema, properties, value, pointer, depth, free_controls))
+                    (self.render_members(object, value, pointer, depth, free_controls))
                 }
             },
             Control::List(item) => {
@@ -276,15 +277,59 @@ impl SchemaForm {
                     }
                 }
             }
-            control => self.render_control(
-                &control,
-                label,
-                is_required,
-                value.or_else(|| schema.get("default")),
-                pointer,
-                hint,
-            ),
+            Control::Alternatives(schemas) => {
+                *free_controls = free_controls.saturating_sub(schemas.len());
+                let selected = self.selected_alternative(&schemas, value, pointer);
+                let selected_text = selected.map(|index| index.to_string()).unwrap_or_default();
+                let labels: Vec<_> = schemas
+                    .iter()
+                    .enumerate()
+                    .map(|(index, schema)| (index.to_string(), alternative_label(schema, index)))
+                    .collect();
+                let options = labels
+                    .iter()
+                    .map(|(index, label)| (index.as_str(), label.as_str()));
+                let selection = FormControl::Select {
+                    value: &selected_text,
+                    options: std::iter::once(("", "")).chain(options).collect(),
+                };
+                let name = format!("{ALTERNATIVE_PREFIX}{pointer}");
+                html! {
+                    fieldset {
+                        legend { (untrusted_beginning(label, MAX_HINT_BYTES)) @if is_required { " *" } }
+                        @if let Some(hint) = hint { p .muted.small { (untrusted_beginning(hint, MAX_HINT_BYTES)) } }
+                        (Field::new(&name, "Kind of value", selection).with_hint("Only the fields of the selected kind are used.").render())
+                        @for (index, schema) in schemas.iter().enumerate() {
+                            @let is_selected = selected == Some(index);
+                            @let label = labels[index].1.as_str();
+                            details open[is_selected] {
+                                summary { (untrusted_beginning(label, MAX_HINT_BYTES)) }
+                                (self.render_value(schema, label, false, value.filter(|_| is_selected), &join_alternative(pointer, index), depth + 1, free_controls))
+                            }
+                        }
+                    }
+                }
+            }
+            control => self.render_control(&control, label, is_required, value, pointer, hint),
         }
+    }
+
+    /// Returns the index of the alternative that the value belongs to, or that was selected.
+    fn selected_alternative(
+        &self,
+        schemas: &[&Value],
+        value: Option<&Value>,
+        pointer: &str,
+    ) -> Option<usize> {
+        let sent_index = self.alternatives.get(pointer).copied();
+        let selected = sent_index.filter(|index| *index < schemas.len());
+        let Some(value) = value.filter(|value| !value.is_null()) else {
+            return selected;
+        };
+        let is_match = |index: &usize| is_meant_for(schemas[*index], value);
+        selected
+            .filter(is_match)
+            .or_else(|| (0..schemas.len()).find(is_match))
     }
 
     fn render_control(
@@ -341,11 +386,16 @@ impl SchemaForm {
     }
 }
 
+fn is_short_default(default: &Value) -> bool {
+    default.to_string().len() <= MAX_DEFAULT_BYTES
+}
+
 /// Returns the values of an `enum`, each as JSON and as its label.
-fn option_texts(options: &[Value]) -> Vec<(String, String)> {
-    let texts = options.iter().map(|option| {
+fn option_texts(options: &[(&Value, Option<&str>)]) -> Vec<(String, String)> {
+    let texts = options.iter().map(|(option, title)| {
         let json = option.to_string();
-        let label = option.as_str().map_or_else(|| json.clone(), str::to_owned);
+        let text = title.or(option.as_str());
+        let label = text.map_or_else(|| json.clone(), str::to_owned);
         (json, label)
     });
     texts.collect()
@@ -392,7 +442,8 @@ mod tests {
     fn every_kind_of_value_is_read_from_its_control() {
         let body = "arguments./name=Ada+L.&arguments./count=4&arguments./size=7&arguments./is_new=true\
                     &arguments./tags/0=a&arguments./tags/1=&arguments./tags/2=b\
-                    &arguments./place/a~1b=1.5&arguments./either=%7B%22x%22%3A1%7D";
+                    &arguments./place/a~1b=1.5&alternative./either=1\
+                    &arguments./either~a0=unused&arguments./either~a1=%7B%22x%22%3A1%7D";
         let form = SchemaForm::read(&schema(), &FormFields::parse(body.as_bytes()).unwrap());
         assert!(form.is_valid());
         let expected = json!({
@@ -404,7 +455,8 @@ mod tests {
 
     #[test]
     fn a_rejected_text_stays_in_the_form_beside_its_message() {
-        let body = "arguments./name=Ada&arguments./count=four&arguments./either=%7B";
+        let body = "arguments./name=Ada&arguments./count=four&alternative./either=1\
+                    &arguments./either~a1=%7B";
         let form = SchemaForm::read(&schema(), &FormFields::parse(body.as_bytes()).unwrap());
         assert!(!form.is_valid());
         let page = form.render(&schema()).into_string();
@@ -419,6 +471,85 @@ mod tests {
         assert!(page.contains("&lt;b&gt;bold"), "{page}");
     }
 
+    fn shapes() -> Value {
+        let shape = |kind: &str, size: &str| {
+            json!({
+                "type": "object",
+                "required": ["kind", size],
+                "properties": {"kind": {"const": kind}, (size): {"type": "number"}},
+            })
+        };
+        json!({
+            "type": "object",
+            "required": ["shape", "note"],
+            "properties": {
+                "shape": {"oneOf": [shape("circle", "radius"), shape("square", "width")]},
+                "note": {"type": ["string", "null"]},
+                "unit": {"anyOf": [{"type": "null"}, {"type": "string"}]},
+                "color": {"oneOf": [{"const": 1, "title": "Red"}, {"const": 2, "title": "Blue"}]},
+                "parts": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}},
+            },
+        })
+    }
+
+    #[test]
+    fn only_the_selected_alternative_is_read() {
+        let body = "alternative./shape=1&arguments./shape~a0/radius=2&arguments./shape~a1/width=3\
+                    &arguments./unit=mm&arguments./color=2&alternative./parts/0=1\
+                    &arguments./parts/0~a0=seven&arguments./parts/0~a1=7";
+        let form = SchemaForm::read(&shapes(), &FormFields::parse(body.as_bytes()).unwrap());
+        assert!(form.is_valid());
+        // A required property has its only value, or null.
+        let expected = json!({
+            "shape": {"kind": "square", "width": 3}, "note": null, "unit": "mm", "color": 2,
+            "parts": [7],
+        });
+        assert_eq!(Value::Object(form.arguments.clone()), expected);
+        let page = form.render(&shapes()).into_string();
+        for part in [
+            r#"<option value="1" selected>2. square</option>"#,
+            r#"<details open><summary><bdi class="untrusted">2. square"#,
+            r#"<option value="2" selected>Blue</option>"#,
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    #[test]
+    fn arguments_select_the_alternative_that_they_are_meant_for() {
+        let arguments = json!({"shape": {"kind": "circle", "radius": 4}, "parts": ["a"]});
+        let form = SchemaForm::new(arguments.as_object().unwrap().clone());
+        let page = form.render(&shapes()).into_string();
+        for part in [
+            r#"<option value="0" selected>1. circle</option>"#,
+            r#"<option value="0" selected>1. string</option>"#,
+            r#"name="arguments./shape~a0/radius" value="4""#,
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_shown_only_in_a_new_form() {
+        let schema = json!({"type": "object", "properties": {
+            "count": {"type": "integer", "default": 31},
+            "tags": {"type": "array", "items": {"type": "string"}, "default": ["first", "second"]},
+        }});
+        let new_page = SchemaForm::default().render(&schema).into_string();
+        assert!(
+            new_page.contains("\"31\"") && new_page.contains("second"),
+            "{new_page}"
+        );
+        let fields = FormFields::parse(b"arguments./count=").unwrap();
+        let sent_page = SchemaForm::read(&schema, &fields)
+            .render(&schema)
+            .into_string();
+        assert!(
+            !sent_page.contains("\"31\"") && !sent_page.contains("second"),
+            "{sent_page}"
+        );
+    }
+
     #[test]
     fn a_hostile_schema_gives_a_small_form() {
         let mut nested = json!({"type": "string"});
@@ -426,10 +557,38 @@ mod tests {
             nested = json!({"type": "object", "properties": {"a": nested}});
         }
         assert!(SchemaForm::default().render(&nested).into_string().len() < 10_000);
+        let mut branching = json!({"type": "string"});
+        for _ in 0..4 {
+            let alternative = json!({"type": "object", "properties": {"a": branching}});
+            branching = json!({"oneOf": vec![alternative; 10]});
+        }
+        let schema = json!({"type": "object", "properties": {"a": branching}});
+        assert!(SchemaForm::default().render(&schema).into_string().len() < 200_000);
         let wide: Map<_, _> = (0..10_000)
             .map(|index| (format!("p{index}"), json!({"type": "array", "items": {}})))
             .collect();
         let schema = json!({"type": "object", "properties": wide});
         drop(SchemaForm::default().render(&schema));
+    }
+
+    #[test]
+    fn a_hostile_schema_repeats_no_long_text() {
+        let long = "x".repeat(100_000);
+        let members: Map<_, _> = (0..100)
+            .map(|index| (format!("p{index}"), json!({"type": "string"})))
+            .collect();
+        let many = vec![json!({}); MAX_ITEMS];
+        for property in [
+            json!({"type": "object", "properties": {(long.clone()): {"type": "object", "properties": members}}}),
+            json!({"type": "array", "default": many, "items": {"type": "object", "properties": {
+                "a": {"type": "string", "default": long},
+                "b": {"enum": [long, "b"]},
+                "c": {"enum": (0..200).map(|index| format!("{index}{}", "c".repeat(90))).collect::<Vec<_>>()},
+            }}}),
+        ] {
+            let schema = json!({"type": "object", "properties": {"a": property}});
+            let page = SchemaForm::default().render(&schema).into_string();
+            assert!(page.len() < 500_000, "{}", page.len());
+        }
     }
 }

@@ -16,11 +16,11 @@ use maud::{Markup, html};
 
 pub(crate) use chart::{Bar, bar_chart};
 pub(crate) use form::{CSRF_FIELD, Field, FormControl, action_form, hidden_fields};
-pub(crate) use format::{byte_count, count, duration, millis, number, time};
-pub(crate) use json::{indented, json};
+pub(crate) use format::{byte_count, count, duration, millis, number, share, time};
+pub(crate) use json::{indented, json, shows_all_of};
 pub(crate) use layout::{Page, bare_page};
 pub(crate) use pillion_wire::route::encode_segment;
-pub(crate) use text::{name, untrusted, untrusted_beginning};
+pub(crate) use text::{beginning, fits, name, untrusted, untrusted_beginning};
 
 /// Adds a query to a URL.
 pub(crate) fn with_query<'a>(
@@ -91,6 +91,21 @@ pub(crate) fn card(heading: &str, actions: Option<Markup>, content: Markup) -> M
 /// Says that there is nothing to show, and what to do next.
 pub(crate) fn empty_state(heading: &str, next_step: Markup) -> Markup {
     html! { div .empty { h2 { (heading) } p { (next_step) } } }
+}
+
+/// Shows Pillion's own text, such as a configuration, with a button that copies it. `id` is the ID
+/// of the element.
+pub(crate) fn copyable(id: &str, text: &str) -> Markup {
+    html! {
+        pre #(id) .json tabindex="0" { (text) }
+        div { button type="button" data-copy=(id) { "Copy" } }
+    }
+}
+
+/// Shows a message of a conversation: who has written it, and its content. The class `user` marks
+/// the messages of the user.
+pub(crate) fn message(author: &str, class: &str, content: Markup) -> Markup {
+    html! { article class={ "message " (class) } { h3 { (author) } (content) } }
 }
 
 /// Shows pairs of a name and a value; absent values are left out.

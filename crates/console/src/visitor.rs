@@ -17,16 +17,28 @@ pub(crate) enum Section {
     Calls,
     Tools,
     Servers,
+    Registry,
+    Chats,
+    Usage,
+    Access,
+    Connect,
+    Settings,
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Home,
         Self::Approvals,
         Self::Changes,
         Self::Calls,
         Self::Tools,
         Self::Servers,
+        Self::Registry,
+        Self::Chats,
+        Self::Usage,
+        Self::Access,
+        Self::Connect,
+        Self::Settings,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -37,6 +49,21 @@ impl Section {
             Self::Calls => "Calls",
             Self::Tools => "Tools",
             Self::Servers => "Servers",
+            Self::Registry => "Registry",
+            Self::Chats => "Chats",
+            Self::Usage => "Usage",
+            Self::Access => "Access",
+            Self::Connect => "Connect",
+            Self::Settings => "Settings",
+        }
+    }
+
+    /// Returns the scope without which a visitor does not see the section.
+    pub(crate) fn scope(self) -> Scope {
+        match self {
+            Self::Access | Self::Settings => Scope::Admin,
+            Self::Chats => Scope::Execute,
+            _ => Scope::Read,
         }
     }
 
@@ -49,6 +76,12 @@ impl Section {
             Self::Calls => "calls",
             Self::Tools => "tools",
             Self::Servers => "servers",
+            Self::Registry => "registry",
+            Self::Chats => "chats",
+            Self::Usage => "usage",
+            Self::Access => "access",
+            Self::Connect => "connect",
+            Self::Settings => "settings",
         }
     }
 }
@@ -126,6 +159,22 @@ impl Visitor {
             true => Ok(()),
             false if self.0.is_read_only => Err(PageError::ReadOnly),
             false => Err(PageError::MissingScope { scope }),
+        }
+    }
+
+    /// Returns whether the visitor may see the pages of a section, even if the console is
+    /// read-only.
+    pub(crate) fn may_see(&self, section: Section) -> bool {
+        self.0.grant.allows(section.scope())
+    }
+
+    /// Checks that the visitor may see the pages of a section.
+    pub(crate) fn require_section(&self, section: Section) -> Result<(), PageError> {
+        if self.may_see(section) {
+            Ok(())
+        } else {
+            let scope = section.scope();
+            Err(PageError::MissingScope { scope })
         }
     }
 

@@ -1,22 +1,26 @@
 //! The calls that wait for approval: a list, and a page for each call on which it is decided.
 
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use pillion_core::store::Verdict;
 use pillion_gateway::access::Scope;
 use pillion_management::approvals::{self, ApprovalQuery, NewDecision};
 use pillion_management::page::PageQuery;
-use pillion_wire::ApprovalEntry;
+use pillion_management::pins::{self, PinnedTool};
+use pillion_wire::{ApprovalEntry, PinResponse};
 use serde_json::value::RawValue;
 
+use super::changes::{change_table, pin_url};
 use super::{PageResult, redirect_to};
 use crate::Console;
 use crate::error::Result;
 use crate::form::{FormFields, QueryFields};
 use crate::ui::{
-    Field, FormControl, Page, Tone, card, empty_state, encode_segment, facts, hidden_fields, json,
-    name, notice, pagination, status_badge, time, untrusted, untrusted_beginning, user, with_query,
+    Field, FormControl, Page, Tone, card, copyable, empty_state, encode_segment, facts,
+    hidden_fields, json, name, notice, pagination, shows_all_of, status_badge, time, untrusted,
+    untrusted_beginning, user, with_query,
 };
 use crate::visitor::{Section, Visitor};
 
@@ -121,7 +125,7 @@ pub(super) async fn show(
         shows_all: query.get("all").is_some(),
         ..Draft::default()
     };
-    Ok(approval_page(&visitor, &approval, &draft))
+    Ok(approval_page(&console, &visitor, &approval, &draft).await)
 }
 
 /// What the visitor has typed into the form, and why it was rejected.
@@ -166,7 +170,8 @@ pub(super) async fn decide(
                 fault: Some(fault),
                 ..Draft::default()
             };
-            return Ok(approval_page(&visitor, &approval, &draft).into_response());
+            let page = approval_page(&console, &visitor, &approval, &draft).await;
+            return Ok((StatusCode::BAD_REQUEST, page).into_response());
         }
     };
     match approvals::decide(&console.gateway, visitor.grant(), &id, decision).await {
@@ -181,7 +186,7 @@ pub(super) async fn decide(
                 fault: Some(error.to_string()),
                 ..Draft::default()
             };
-            let page = approval_page(&visitor, &approval, &draft);
+            let page = approval_page(&console, &visitor, &approval, &draft).await;
             Ok((error.status(), page).into_response())
         }
         Err(error) => Err(error.into()),
@@ -193,10 +198,91 @@ fn parse_arguments(text: Option<&str>) -> Result<pillion_core::tool::JsonObject,
         .map_err(|error| format!("The arguments are not a JSON object: {error}"))
 }
 
-fn approval_page(visitor: &Visitor, approval: &ApprovalEntry, draft: &Draft<'_>) -> Markup {
+/// Returns the pin of the tool that a call names, or `None` if the tool has none.
+async fn find_pin(
+    console: &Console,
+    visitor: &Visitor,
+    approval: &ApprovalEntry,
+) -> Result<Option<PinResponse>> {
+    let Some(server) = approval.server.as_deref() else {
+        return Ok(None);
+    };
+    let (gateway, grant) = (&console.gateway, visitor.grant());
+    let prefix = gateway.tool_prefix(server);
+    let unprefixed_name = approval.tool.strip_prefix(prefix);
+    let registered_tools = gateway.upstreams().tools();
+    let tool = match registered_tools.get(approval.tool.as_str()) {
+        Some(tool) => tool.remote_name(),
+        None => unprefixed_name.unwrap_or(&approval.tool),
+    };
+    // The tool has a pin of the user if the server lists its tools for each user.
+    for user in [None, approval.user.as_deref()] {
+        let pinned_tool = PinnedTool { server, tool, user };
+        match pins::find(gateway, grant, pinned_tool).await {
+            Ok(pin) => return Ok(Some(pin)),
+            Err(error) if error.status() == StatusCode::NOT_FOUND => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+/// Shows whether the definition of the called tool has changed since it was accepted.
+fn definition_card(visitor: &Visitor, pin: &Result<Option<PinResponse>>) -> Markup {
+    let content = match pin {
+        Err(error) => html! {
+            div .content { (notice(Tone::Warning, html! { "The accepted definition cannot be read: " (untrusted(&error.to_string())) })) }
+        },
+        Ok(None) => html! {
+            div .content { p .muted { "The definition of this tool is not pinned. Pillion pins only tools of MCP servers." } }
+        },
+        Ok(Some(response)) => {
+            let pin = &response.pin;
+            let link = html! { a href=(pin_url(visitor, pin)) { "Show the definition" } };
+            html! {
+                @match &pin.pending_since {
+                    None => div .content { p { "Unchanged since it was accepted on " (time(&pin.accepted_at)) ". " (link) } },
+                    Some(since) => {
+                        div .content { p { strong { "Changed" } " since " (time(since)) ", and not accepted. " (link) } }
+                        (change_table(&response.changes, Some(&pin_url(visitor, pin))).table)
+                    }
+                }
+            }
+        }
+    };
+    card("Definition of the tool", None, content)
+}
+
+/// Shows the setting that lets the tool run without an approval, to visitors who manage the
+/// sidecar.
+fn trust_hint(approval: &ApprovalEntry) -> Markup {
+    // A tool name has no characters that a TOML key must quote.
+    let settings = format!("[tools.{}]\nrequire_approval = \"never\"", approval.tool);
+    html! {
+        details {
+            summary { "Trust this tool" }
+            div .stack {
+                p .muted.small { "With this setting in the configuration file, calls of this tool need no approval, unless its definition requires confirmation. Use " code { "pin = \"block\"" } " for its server, so that a changed tool is not trusted." }
+                (copyable("trust-settings", &settings))
+            }
+        }
+    }
+}
+
+async fn approval_page(
+    console: &Console,
+    visitor: &Visitor,
+    approval: &ApprovalEntry,
+    draft: &Draft<'_>,
+) -> Markup {
+    let pin = find_pin(console, visitor, approval).await;
     let arguments = approval.arguments.as_deref().map_or("{}", RawValue::get);
     let is_pending = approval.status == "pending";
     let all_url = (!draft.shows_all).then_some("?all=1");
+    let forwarded = approval.forwarded.as_deref().map_or("", RawValue::get);
+    let is_complete = [arguments, forwarded]
+        .iter()
+        .all(|text| shows_all_of(text, all_url));
     let call_link = |id: &String| html! { a href=(visitor.href(&format!("calls/{}", encode_segment(id)))) { (name(id)) } };
     let details = facts([
         ("Status", Some(status_badge(&approval.status))),
@@ -235,17 +321,21 @@ fn approval_page(visitor: &Visitor, approval: &ApprovalEntry, draft: &Draft<'_>)
                 }
             }
         }
-        @if is_pending && visitor.may(Scope::Approve) { (decision_form(visitor, approval, arguments, draft)) }
+        @if is_pending { (definition_card(visitor, &pin)) }
+        @if is_pending && visitor.may(Scope::Approve) { (decision_form(visitor, approval, arguments, draft, is_complete)) }
     };
     let page = Page::new("Approval", Section::Approvals, body).with_live("approval");
     page.render(visitor)
 }
 
+/// Shows the buttons that decide on a call. Only a call that the page shows completely can be
+/// approved.
 fn decision_form(
     visitor: &Visitor,
     approval: &ApprovalEntry,
     arguments: &str,
     draft: &Draft<'_>,
+    is_complete: bool,
 ) -> Markup {
     let action = visitor.href(&format!("approvals/{}", encode_segment(&approval.id)));
     let edited_arguments = draft
@@ -258,17 +348,24 @@ fn decision_form(
             button type="submit" disabled hidden {}
             (Field::text("reason", "Reason", draft.reason).with_hint("Recorded with the decision. The caller of a denied call sees the reason.").render())
             div .row {
-                button .primary type="submit" name="decision" value="approve" data-key="a" { "Approve once" }
+                @if is_complete {
+                    button .primary type="submit" name="decision" value="approve" data-key="a" { "Approve once" }
+                } @else if draft.shows_all {
+                    span { "The call is too long for a page: approve it over the REST API." }
+                } @else {
+                    a .button href="?all=1" { "Show all, to approve the call" }
+                }
                 button .danger type="submit" name="decision" value="deny" data-key="d" { "Deny" }
                 span .muted.small { kbd { "a" } " and " kbd { "d" } " select a button, " kbd { "Enter" } " presses it" }
             }
-            details open[draft.arguments.is_some()] {
+            @if is_complete || draft.arguments.is_some() { details open[draft.arguments.is_some()] {
                 summary { "Change the arguments" }
                 div .stack {
                     (Field::new("arguments", "Arguments", FormControl::Json { value: &edited_arguments, rows: 12 }).with_hint("Leave redacted values as shown: the call runs with the original values.").render())
                     div { button type="submit" name="decision" value="edit" { "Approve with these arguments" } }
                 }
-            }
+            } }
+            @if visitor.may(Scope::Admin) { (trust_hint(approval)) }
         }
     };
     card("Decision", None, form)

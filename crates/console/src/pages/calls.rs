@@ -12,6 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use futures_util::StreamExt;
 use futures_util::stream::{once, unfold};
 use maud::{Markup, html};
+use pillion_gateway::access::Scope;
 use pillion_management::calls::{self, CallQuery};
 use pillion_management::page::PageQuery;
 use pillion_wire::ToolCallEntry;
@@ -25,7 +26,8 @@ use crate::error::{PageError, Result};
 use crate::form::{FormFields, QueryFields};
 use crate::ui::{
     Field, FormControl, Page, Tone, badge, card, count, empty_state, encode_segment, facts, json,
-    millis, name, pagination, status_badge, time, untrusted, untrusted_beginning, user, with_query,
+    millis, name, notice, pagination, status_badge, time, untrusted, untrusted_beginning, user,
+    with_query,
 };
 use crate::visitor::{Section, Visitor};
 
@@ -210,7 +212,7 @@ pub(super) async fn show(
         ),
         (
             "Tool",
-            Some(html! { a href=(tool_page) { (name(&call.tool_name)) } }),
+            Some(html! { a href=(&tool_page) { (name(&call.tool_name)) } }),
         ),
         ("Server", call.server_name.as_deref().map(untrusted)),
         ("User", user(call.user.as_deref(), call.user_is_verified)),
@@ -236,7 +238,15 @@ pub(super) async fn show(
             html! { div .content { (json(id, text.get(), all_url)) } },
         ))
     };
+    let has_ended = !["pending", "running"].contains(&call.status.as_str());
     let body = html! {
+        div #progress data-live-part {
+            @if call.status == "running" {
+                (notice(Tone::Warning, html! { "The call is running. " a href="" { "Load the page again" } " to see whether it has ended." }))
+            } @else if call.status == "pending" {
+                (notice(Tone::Warning, html! { "The call waits for an approval, under " a href=(visitor.href("approvals")) { "Approvals" } "." }))
+            }
+        }
         div #call .columns data-live-part {
             (card("The call", None, html! { div .content { (details) } }))
             div .stack {
@@ -248,7 +258,12 @@ pub(super) async fn show(
             }
         }
     };
-    let page = Page::new("Call", Section::Calls, body).with_live("call");
+    let repeat_url = with_query(&tool_page, [("call", call.id.as_str())]);
+    let actions = (has_ended && visitor.may(Scope::Execute))
+        .then(|| html! { a .button href=(repeat_url) { "Run again …" } });
+    let page = Page::new("Call", Section::Calls, body)
+        .with_live("call")
+        .with_actions(actions);
     Ok(page.render(&visitor))
 }
 

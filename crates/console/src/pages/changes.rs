@@ -1,10 +1,11 @@
-//! Tools whose definitions have changed since they were accepted.
+//! Tools whose definitions have changed since they were accepted, and tools that are no longer
+//! offered.
 
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use pillion_gateway::access::Scope;
-use pillion_management::pins::{self, PinQuery, PinnedTool};
+use pillion_management::pins::{self, ListedTools, PinQuery, PinnedTool};
 use pillion_wire::{PinChange, PinEntry, PinResponse};
 use serde_json::Value;
 
@@ -13,35 +14,90 @@ use crate::Console;
 use crate::error::{PageError, Result};
 use crate::form::{FormFields, QueryFields};
 use crate::ui::{
-    Page, Tone, card, empty_state, facts, hidden_fields, indented, json, name, notice,
-    status_badge, time, untrusted, with_query,
+    Field, FormControl, Page, Tone, badge, card, empty_state, facts, fits, hidden_fields, indented,
+    json, name, notice, pagination, status_badge, time, untrusted, untrusted_beginning, with_query,
 };
 use crate::visitor::{Section, Visitor};
+
+/// Maximum number of tools on one page of the list.
+const TOOLS_PER_PAGE: usize = 50;
+
+/// Maximum number of differences that a page shows, unless all are requested.
+const MAX_SHOWN_CHANGES: usize = 20;
+
+/// Maximum length of each side of a difference, in bytes, unless all are requested.
+const MAX_CHANGE_BYTES: usize = 1024;
+
+/// Maximum length of a warning in the list, in bytes.
+const MAX_WARNING_BYTES: usize = 120;
+
+/// The tools that the list can be restricted to.
+const FILTERS: [(&str, &str); 4] = [
+    ("waiting", "Waiting for a decision"),
+    ("rejected", "Rejected"),
+    ("missing", "No longer offered"),
+    ("all", "All"),
+];
 
 pub(super) async fn list(
     State(console): State<Console>,
     visitor: Visitor,
     QueryFields(query): QueryFields,
 ) -> PageResult {
-    let shows_all = query.get("all").is_some();
-    let filter = PinQuery {
-        server: query.text("server").map(str::to_owned),
-        user: None,
-        changed: Some((!shows_all).to_string()),
+    let shown = match query.get("all") {
+        Some(_) => "all",
+        None => query.text("show").unwrap_or("waiting"),
     };
-    let pins = pins::list(&console.gateway, visitor.grant(), filter)
+    let server = query.text("server");
+    let filter = PinQuery {
+        server: server.map(str::to_owned),
+        user: None,
+        changed: (shown == "waiting").then(|| "true".to_owned()),
+    };
+    let mut pins = pins::list(&console.gateway, visitor.grant(), filter)
         .await?
         .pins;
+    let listed_tools = ListedTools::read(&console.gateway);
+    match shown {
+        "rejected" => pins.retain(|pin| pin.status == "rejected"),
+        "missing" => pins.retain(|pin| listed_tools.lacks(pin)),
+        _ => {}
+    }
+    let page_number: usize = query
+        .text("page")
+        .and_then(|page| page.parse().ok())
+        .unwrap_or(0);
+    let start = page_number.saturating_mul(TOOLS_PER_PAGE).min(pins.len());
+    let end = pins.len().min(start + TOOLS_PER_PAGE);
+    let page_url = |page: usize| {
+        let page_text = page.to_string();
+        let server_pair = server.map(|server| ("server", server));
+        let pairs = [("show", shown), ("page", page_text.as_str())];
+        with_query(
+            &visitor.href("changes"),
+            pairs.into_iter().chain(server_pair),
+        )
+    };
     let body = html! {
         p .lead { "A server can change a tool after you have reviewed it, and models follow what a description says. Pillion compares each definition with the accepted one." }
+        form .filters method="get" {
+            (Field::new("show", "Tools", FormControl::Select { value: shown, options: FILTERS.to_vec() }).render())
+            (Field::text("server", "Server", server.unwrap_or_default()).render())
+            button type="submit" { "Show" }
+        }
         section #changes .card data-live-part {
             @if pins.is_empty() {
-                (empty_state("No changed tools", html! { a href=(visitor.href("changes?all=1")) { "Show all accepted definitions" } }))
+                @if shown == "waiting" {
+                    (empty_state("No changed tools", html! { a href=(visitor.href("changes?show=all")) { "Show all accepted definitions" } }))
+                } @else {
+                    (empty_state("No such tools", html! { "Select other tools above." }))
+                }
             } @else {
                 div .scroll { table {
                     thead { tr { th { "Server" } th { "Tool" } th { "State" } th { "Since" } th { "Warnings" } } }
-                    tbody { @for pin in &pins { (row(&visitor, pin)) } }
+                    tbody { @for pin in &pins[start..end] { (row(&visitor, pin, listed_tools.lacks(pin))) } }
                 } }
+                (pagination((start > 0).then(|| page_url(0)), (end < pins.len()).then(|| page_url(page_number + 1))))
             }
         }
     };
@@ -51,7 +107,7 @@ pub(super) async fn list(
 
 /// Returns the URL of the page of a pin. The names are in the query, because a name such as `..` cannot
 /// be in a path.
-fn pin_url(visitor: &Visitor, pin: &PinEntry) -> String {
+pub(super) fn pin_url(visitor: &Visitor, pin: &PinEntry) -> String {
     let names = [("server", pin.server.as_str()), ("tool", pin.tool.as_str())];
     let user = pin.user.as_deref().map(|user| ("user", user));
     with_query(&visitor.href("changes/tool"), names.into_iter().chain(user))
@@ -66,15 +122,23 @@ fn pinned_tool(query: &FormFields) -> PinnedTool<'_> {
     }
 }
 
-fn row(visitor: &Visitor, pin: &PinEntry) -> Markup {
+fn row(visitor: &Visitor, pin: &PinEntry, is_missing: bool) -> Markup {
     html! {
         tr data-row {
             td { (untrusted(&pin.server)) @if let Some(user) = &pin.user { " " span .muted.small { "for " (untrusted(user)) } } }
             th scope="row" { a href=(pin_url(visitor, pin)) { (name(&pin.tool)) } }
-            td { (status_badge(&pin.status)) }
+            td { (state(pin)) @if is_missing { " " (badge(Tone::Warning, "no longer offered")) } }
             td .time { (time(pin.pending_since.as_deref().unwrap_or(&pin.accepted_at))) }
-            td { @for warning in pin.warnings.iter().take(3) { p .small { (untrusted(warning)) } } }
+            td { @for warning in pin.warnings.iter().take(3) { p .small { (untrusted_beginning(warning, MAX_WARNING_BYTES)) } } }
         }
+    }
+}
+
+fn state(pin: &PinEntry) -> Markup {
+    match pin.status.as_str() {
+        "rejected" => badge(Tone::Bad, "rejected"),
+        "renamed" => badge(Tone::Warning, "renamed"),
+        status => status_badge(status),
     }
 }
 
@@ -84,81 +148,173 @@ pub(super) async fn show(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     let pin = pins::find(&console.gateway, visitor.grant(), pinned_tool(&query)).await?;
-    Ok(pin_page(&visitor, &pin))
+    let is_missing = ListedTools::read(&console.gateway).lacks(&pin.pin);
+    let all_url = query.get("all").is_none().then(|| {
+        let pairs = query.iter().chain([("all", "1")]);
+        with_query(&visitor.href("changes/tool"), pairs)
+    });
+    Ok(pin_page(&visitor, &pin, is_missing, all_url.as_deref()))
 }
 
-fn pin_page(visitor: &Visitor, response: &PinResponse) -> Markup {
+/// Shows a pin. `all_url` is the URL of the page that shows long definitions completely, if this
+/// page does not. Only a definition whose differences the page shows completely can be accepted.
+fn pin_page(
+    visitor: &Visitor,
+    response: &PinResponse,
+    is_missing: bool,
+    all_url: Option<&str>,
+) -> Markup {
     let pin = &response.pin;
+    let changes = change_table(&response.changes, all_url);
+    // Without an accepted definition, the differences are the whole new definition.
+    let accept_url = all_url.filter(|_| !changes.is_complete);
     let details = facts([
-        ("State", Some(status_badge(&pin.status))),
+        ("State", Some(state(pin))),
         ("Server", Some(untrusted(&pin.server))),
         ("User", pin.user.as_deref().map(untrusted)),
-        ("Accepted", Some(time(&pin.accepted_at))),
+        (
+            if pin.hash.is_empty() {
+                "First seen"
+            } else {
+                "Accepted"
+            },
+            Some(time(&pin.accepted_at)),
+        ),
         ("Changed", pin.pending_since.as_deref().map(time)),
-        ("Accepted hash", Some(name(&pin.hash))),
+        (
+            "Accepted hash",
+            (!pin.hash.is_empty()).then(|| name(&pin.hash)),
+        ),
         ("New hash", pin.pending_hash.as_deref().map(name)),
     ]);
     let body = html! {
         @for warning in &pin.warnings { (notice(Tone::Bad, html! { "Hidden text: " (untrusted(warning)) })) }
-        (card("The definition", None, html! { div .content { (details) @if let Some(hash) = &pin.pending_hash { (accept_form(visitor, pin, hash)) } } }))
-        @if !response.changes.is_empty() { (card("Changes", None, change_table(&response.changes))) }
-        (card("Accepted definition", None, html! { div .content { (json("definition", &response.definition.to_string(), None)) } }))
+        @if is_missing { (notice(Tone::Warning, html! { "The server no longer offers this tool. If the server offers the tool again, its definition is compared with the accepted one." })) }
+        (card("The definition", None, html! { div .content { (details) @if let Some(hash) = &pin.pending_hash { (decision_form(visitor, pin, hash, accept_url)) } } }))
+        @if !response.changes.is_empty() { (card("Changes", None, changes.table)) }
+        @if !pin.hash.is_empty() {
+            (card("Accepted definition", None, html! { div .content { (json("definition", &response.definition.to_string(), all_url)) } }))
+        }
     };
     let page = Page::new(&pin.tool, Section::Changes, body);
     page.render(visitor)
 }
 
-fn change_table(changes: &[PinChange]) -> Markup {
+/// The differences between the accepted and the offered definition.
+pub(super) struct ChangeTable {
+    pub(super) table: Markup,
+    /// Whether the table shows all differences completely.
+    pub(super) is_complete: bool,
+}
+
+/// Shows the differences between the accepted and the offered definition. With `all_url`, the URL
+/// of a page that shows all differences, shows only the beginning.
+pub(super) fn change_table(changes: &[PinChange], all_url: Option<&str>) -> ChangeTable {
+    let (max_changes, max_bytes) = match all_url {
+        Some(_) => (MAX_SHOWN_CHANGES, MAX_CHANGE_BYTES),
+        None => (usize::MAX, usize::MAX),
+    };
     let text = |value: &Option<Value>| {
         value.as_ref().map(|value| match value {
             Value::String(text) => text.clone(),
             value => indented(&value.to_string()),
         })
     };
-    html! {
+    let is_complete = changes.len() <= max_changes
+        && changes.iter().all(|change| {
+            let sides = [text(&change.before), text(&change.after)];
+            let mut texts = sides.iter().flatten().chain([&change.path]);
+            texts.all(|text| fits(text, max_bytes))
+        });
+    let table = html! {
         div .scroll { table {
             thead { tr { th { "Where" } th { "Accepted" } th { "New" } } }
-            tbody { @for change in changes {
+            tbody { @for change in changes.iter().take(max_changes) {
                 tr {
-                    th scope="row" { (name(&change.path)) }
-                    td { @if let Some(before) = text(&change.before) { pre .removed { (untrusted(&before)) } } @else { span .muted { "absent" } } }
-                    td { @if let Some(after) = text(&change.after) { pre .added { (untrusted(&after)) } } @else { span .muted { "absent" } } }
+                    th scope="row" { code { (untrusted_beginning(&change.path, max_bytes)) } }
+                    td { @if let Some(before) = text(&change.before) { pre .removed { (untrusted_beginning(&before, max_bytes)) } } @else { span .muted { "absent" } } }
+                    td { @if let Some(after) = text(&change.after) { pre .added { (untrusted_beginning(&after, max_bytes)) } } @else { span .muted { "absent" } } }
                 }
             } }
         } }
-    }
+        @if let Some(url) = all_url.filter(|_| !is_complete) {
+            div .content { p .muted.small { "The differences are not shown completely. " a href=(url) { "Show all" } } }
+        }
+    };
+    ChangeTable { table, is_complete }
 }
 
-fn accept_form(visitor: &Visitor, pin: &PinEntry, hash: &str) -> Markup {
+/// Shows the buttons that decide on a definition. With `all_url`, a link to the page with all
+/// differences is in place of the button that accepts the definition.
+fn decision_form(visitor: &Visitor, pin: &PinEntry, hash: &str, all_url: Option<&str>) -> Markup {
+    let is_rejected = pin.status == "rejected";
     html! {
         @if visitor.may(Scope::Admin) {
             form .row method="post" action=(pin_url(visitor, pin)) {
                 (hidden_fields(visitor))
                 input type="hidden" name="hash" value=(hash);
-                button .primary type="submit" data-key="a" { "Accept the new definition" }
-                span .muted.small { "To reject the change, leave it as it is or remove the server." }
+                @if let Some(url) = all_url {
+                    a .button href=(url) { "Show all, to accept the definition" }
+                } @else {
+                    button .primary type="submit" name="decision" value="accept" data-key="a" { "Accept the new definition" }
+                }
+                @if is_rejected {
+                    span .muted.small { "This definition was rejected: the tool is blocked until the server offers another one." }
+                } @else {
+                    button .danger type="submit" name="decision" value="reject" data-key="d" { "Reject" }
+                    span .muted.small { "A tool with a rejected definition is blocked until the server offers another one." }
+                }
             }
         }
     }
 }
 
-pub(super) async fn accept(
+/// Accepts or rejects a changed definition.
+pub(super) async fn decide(
     State(console): State<Console>,
     visitor: Visitor,
     QueryFields(query): QueryFields,
     form: FormFields,
 ) -> Result<Response> {
     visitor.require(Scope::Admin)?;
-    // Only the definition that the page has shown is accepted.
+    // The decision applies only to the definition that the page has shown.
     let hash = form
         .text("hash")
         .ok_or(PageError::InvalidForm("it does not name a definition"))?;
-    pins::accept(
-        &console.gateway,
-        visitor.grant(),
-        pinned_tool(&query),
-        Some(hash),
-    )
-    .await?;
+    let (gateway, grant, tool) = (&console.gateway, visitor.grant(), pinned_tool(&query));
+    match form.get("decision") {
+        Some("accept") => pins::accept(gateway, grant, tool, Some(hash)).await?,
+        Some("reject") => pins::reject(gateway, grant, tool, Some(hash)).await?,
+        _ => return Err(PageError::InvalidForm("it has no decision")),
+    };
     Ok(redirect_to(&visitor.href("changes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(path: &str, after: &str) -> PinChange {
+        PinChange {
+            path: path.to_owned(),
+            before: None,
+            after: Some(Value::from(after)),
+        }
+    }
+
+    #[test]
+    fn long_differences_are_complete_only_on_the_page_that_shows_all() {
+        let short = [change("description", "Rolls dice")];
+        assert!(change_table(&short, Some("all")).is_complete);
+        let long = [change("description", &"\u{200b}".repeat(10_000))];
+        let many = vec![change("x", "y"); 1_000];
+        for changes in [&long[..], &many[..]] {
+            let beginning = change_table(changes, Some("all"));
+            assert!(!beginning.is_complete);
+            let table = beginning.table.into_string();
+            assert!(table.len() < 8 * 1024, "{}", table.len());
+            assert!(table.contains("href=\"all\""), "{table}");
+            assert!(change_table(changes, None).is_complete);
+        }
+    }
 }

@@ -8,9 +8,9 @@ use maud::html;
 use super::PageResult;
 use crate::Console;
 use crate::ui::{
-    Bar, Field, FormControl, Page, Tone, action_form, badge, bar_chart, byte_count, card, count,
-    duration, empty_state, facts, json, name, notice, pagination, status_badge, time, untrusted,
-    untrusted_beginning, user,
+    Bar, Field, FormControl, Page, Tone, action_form, badge, bar_chart, byte_count, card, copyable,
+    count, duration, empty_state, facts, json, message, name, notice, pagination, status_badge,
+    time, untrusted, untrusted_beginning, user,
 };
 use crate::visitor::{Section, Visitor};
 
@@ -46,6 +46,11 @@ pub(super) async fn show(State(_console): State<Console>, visitor: Visitor) -> P
         (notice(Tone::Good, html! { "It worked." })) (notice(Tone::Warning, html! { "It needs attention." })) (notice(Tone::Bad, html! { "It failed." }))
         (card("Chart", None, html! { div .content { (bar_chart(&bars, "Calls of the last hour")) } }))
         (card("JSON", None, html! { div .content { (json("example", r#"{"a":[1,2,{"b":"\u202e"}],"c":{}}"#, None)) } }))
+        (card("Text to copy", None, html! { div .content { (copyable("to-copy", "pillion console")) } }))
+        (card("Conversation", None, html! { div .content {
+            (message("You", "user", html! { p { (untrusted("What is 6 * 7?")) } }))
+            (message("Model", "", html! { p { (untrusted("It is 42.")) } }))
+        } }))
         (card("Table", None, html! {
             div .scroll { table {
                 thead { tr { th { "Name" } th { "Time" } th .number { "Size" } th .number { "Duration" } } }
@@ -58,6 +63,7 @@ pub(super) async fn show(State(_console): State<Console>, visitor: Visitor) -> P
                 (Field::text("text", "Text", "value").with_hint("A hint").render())
                 (Field::text("faulty", "Rejected", "value").with_fault(Some("Why it was rejected")).render())
                 (Field::new("secret", "Secret", FormControl::Secret).render())
+                (Field::new("box", "Box", FormControl::Checkbox { is_checked: true }).render())
                 (Field::new("choice", "Choice", FormControl::Select { value: "b", options: vec![("a", "A"), ("b", "B")] }).render())
                 (Field::new("json", "JSON", FormControl::Json { value: "{}", rows: 4 }).render())
                 div .row { button .primary type="submit" { "Primary" } button type="submit" { "Secondary" } button .danger type="submit" { "Dangerous" } }

@@ -6,14 +6,14 @@ use axum::extract::{OriginalUri, State};
 use axum::response::Response;
 use maud::{Markup, html};
 use pillion_gateway::connections::ConnectionStatus;
-use pillion_management::calls;
+use pillion_management::calls::{self, CallQuery};
 
 use super::PageResult;
 use crate::Console;
 use crate::sign_in::see_other;
 use crate::ui::{
     Bar, Page, Tone, badge, bar_chart, card, count, empty_state, encode_segment, notice, number,
-    untrusted, untrusted_beginning,
+    share, untrusted, untrusted_beginning,
 };
 use crate::visitor::{Section, Visitor};
 
@@ -83,15 +83,19 @@ fn tile(
 
 /// Returns the calls of each minute of the last hour, or the reason why they cannot be read.
 async fn load_bars(console: &Console, visitor: &Visitor) -> Result<Vec<Bar>, String> {
-    let counts =
-        calls::count_by_interval(&console.gateway, visitor.grant(), BAR_INTERVAL, BARS).await;
-    let bar = |counts: &calls::CallCounts| Bar {
-        calls: counts.calls,
-        failed: counts.failed,
-    };
-    counts
-        .map(|counts| counts.iter().map(bar).collect())
-        .map_err(|error| error.to_string())
+    let query = CallQuery::default();
+    let servers = console.servers.as_deref();
+    calls::count_by_interval(
+        &console.gateway,
+        servers,
+        visitor.grant(),
+        query,
+        BAR_INTERVAL,
+        BARS,
+    )
+    .await
+    .map(|counts| counts.into_iter().map(Bar::from).collect())
+    .map_err(|error| error.to_string())
 }
 
 fn call_chart(visitor: &Visitor, bars: Result<Vec<Bar>, String>) -> Markup {
@@ -113,17 +117,13 @@ fn call_chart(visitor: &Visitor, bars: Result<Vec<Bar>, String>) -> Markup {
                 } @else {
                     div .content {
                         (bar_chart(&bars, &description))
-                        p .muted { (description) " (" (percentage(failed, total)) "), " (count(last_minute, "call")) " in this minute" }
+                        p .muted { (description) " (" (share(failed, total)) "), " (count(last_minute, "call")) " in this minute" }
                     }
                 }
             }
         }
     };
     card("Calls", Some(all), content)
-}
-
-fn percentage(part: u64, total: u64) -> String {
-    format!("{:.1} %", part as f64 * 100.0 / total.max(1) as f64)
 }
 
 /// Shows the servers that are not connected because of an error.

@@ -1,33 +1,68 @@
 //! The MCP servers: a list with their states, and pages on which they are added and changed.
 
-use std::sync::Arc;
+mod authentication;
+mod credentials;
+mod edit;
+mod form;
+mod login;
 
+use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
 use maud::{Markup, html};
 use pillion_gateway::access::Scope;
-use pillion_management::servers::{ServerError, Servers, run_to_completion};
+use pillion_management::servers::run_to_completion;
 use pillion_wire::{ServerEntry, ServerTrial};
-use serde_json::{Map, Value};
 
-use super::{PageResult, redirect_to};
+use super::tools::call_context;
+use super::{PageResult, redirect_to, require_servers};
 use crate::Console;
 use crate::error::{PageError, Result};
 use crate::form::FormFields;
 use crate::ui::{
-    Field, FormControl, Page, Tone, action_form, badge, card, count, empty_state, encode_segment,
-    facts, hidden_fields, name, notice, number, status_badge, time, untrusted, untrusted_beginning,
+    Page, Tone, action_form, badge, card, count, empty_state, encode_segment, facts, name, notice,
+    number, status_badge, time, untrusted, untrusted_beginning,
 };
 use crate::visitor::{Section, Visitor};
+use form::{Fault, ServerForm};
+pub(crate) use login::OAUTH_CALLBACK_PATH;
 
 /// Maximum length of an error in the list, in bytes.
 const MAX_ERROR_BYTES: usize = 300;
 
-fn require_servers(console: &Console) -> Result<Arc<Servers>, ServerError> {
-    console.servers.clone().ok_or(ServerError::NoStore)
+/// Maximum length of an error on the page of a server, in bytes.
+const MAX_LONG_ERROR_BYTES: usize = 2_000;
+
+/// Maximum number of tools in the outcome of a test.
+const MAX_TRIAL_TOOLS: usize = 100;
+
+/// Maximum length of a name in the outcome of a test, in bytes.
+const MAX_TRIAL_NAME_BYTES: usize = 130;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route("/servers", get(list).post(add))
+        .route("/servers/new", get(new))
+        .route("/servers/{id}", get(show))
+        .route("/servers/{id}/edit", get(edit::show).post(edit::save))
+        .route(
+            "/servers/{id}/credentials",
+            get(credentials::show).post(credentials::change),
+        )
+        .route("/servers/{id}/login", post(login::begin))
+        .route("/servers/{id}/remove", get(confirm_removal).post(remove))
+        .route("/servers/{id}/{action}", post(act))
+        .route(OAUTH_CALLBACK_PATH, get(login::receive_redirect))
+        .route("/oauth/finish", get(login::finish))
 }
 
-pub(super) async fn list(State(console): State<Console>, visitor: Visitor) -> PageResult {
+/// Returns the path of the page of the server with this ID, below the console.
+fn server_path(id: &str) -> String {
+    format!("servers/{}", encode_segment(id))
+}
+
+async fn list(State(console): State<Console>, visitor: Visitor) -> PageResult {
     let servers = require_servers(&console)?.entries(&console.gateway);
     let body = html! {
         section #servers .card data-live-part {
@@ -53,7 +88,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor) -> Pa
 fn row(visitor: &Visitor, server: &ServerEntry) -> Markup {
     html! {
         tr data-row {
-            th scope="row" { a href=(visitor.href(&format!("servers/{}", encode_segment(&server.id)))) { (untrusted(&server.name)) } }
+            th scope="row" { a href=(visitor.href(&server_path(&server.id))) { (untrusted(&server.name)) } }
             td { (server_status(server)) @if let Some(error) = &server.error { p .small { (untrusted_beginning(error, MAX_ERROR_BYTES)) } } }
             td { @if let Some(address) = address(server) { (name(address)) } }
             td .number { (number(server.tool_count as u64)) }
@@ -74,21 +109,30 @@ fn address(server: &ServerEntry) -> Option<&str> {
     server.url.as_deref().or(server.command.as_deref())
 }
 
-pub(super) async fn show(
+async fn show(
     State(console): State<Console>,
     visitor: Visitor,
     Path(id): Path<String>,
 ) -> PageResult {
-    let server = require_servers(&console)?.entry(&id, &console.gateway)?;
-    Ok(server_page(&visitor, &server, None))
+    let servers = require_servers(&console)?;
+    let server = servers.entry(&id, &console.gateway)?;
+    let has_login = servers.needs_login(&id)?;
+    Ok(server_page(&visitor, &server, has_login, None))
 }
 
-fn server_page(visitor: &Visitor, server: &ServerEntry, trial: Option<&ServerTrial>) -> Markup {
+/// Shows a server. `has_login` is whether a person can log in at the server's authorization server.
+fn server_page(
+    visitor: &Visitor,
+    server: &ServerEntry,
+    has_login: bool,
+    trial: Option<&ServerTrial>,
+) -> Markup {
     let is_stored = server.origin == "store";
     let text = |text: &Option<String>| text.as_deref().map(untrusted);
+    let long_error = |error: &String| untrusted_beginning(error, MAX_LONG_ERROR_BYTES);
     let details = facts([
         ("Status", Some(server_status(server))),
-        ("Error", text(&server.error)),
+        ("Error", server.error.as_ref().map(long_error)),
         ("Address", address(server).map(name)),
         ("Transport", Some(name(&server.transport))),
         ("Protocol version", text(&server.protocol_version)),
@@ -121,7 +165,7 @@ fn server_page(visitor: &Visitor, server: &ServerEntry, trial: Option<&ServerTri
             ),
         ),
     ]);
-    let path = format!("servers/{}", encode_segment(&server.id));
+    let path = server_path(&server.id);
     let body = html! {
         @if let Some(description) = &server.description { p .lead { (untrusted(description)) } }
         @if let Some(trial) = trial { (trial_notice(trial)) }
@@ -131,7 +175,11 @@ fn server_page(visitor: &Visitor, server: &ServerEntry, trial: Option<&ServerTri
                 div .content { div .row {
                     (action_form(visitor, &format!("{path}/test"), "Test the connection", ""))
                     (action_form(visitor, &format!("{path}/reconnect"), "Connect again", ""))
+                    a .button href=(visitor.href(&format!("{path}/doctor"))) { "Examine the connection" }
+                    @if has_login { (action_form(visitor, &format!("{path}/login"), "Log in", "")) }
+                    a .button href=(visitor.href(&format!("{path}/credentials"))) { "Credentials" }
                     @if is_stored {
+                        @if server.command.is_none() { a .button href=(visitor.href(&format!("{path}/edit"))) { "Edit" } }
                         @if server.enabled { (action_form(visitor, &format!("{path}/disable"), "Disable", "")) } @else { (action_form(visitor, &format!("{path}/enable"), "Enable", "primary")) }
                         a .button href=(visitor.href(&format!("{path}/remove"))) { "Remove …" }
                     }
@@ -148,126 +196,62 @@ fn trial_notice(trial: &ServerTrial) -> Markup {
     match &trial.error {
         Some(error) => notice(
             Tone::Bad,
-            html! { "The connection failed after " (duration) ": " (untrusted(error)) },
+            html! { "The connection failed after " (duration) ": " (untrusted_beginning(error, MAX_LONG_ERROR_BYTES)) },
         ),
         None => notice(
             Tone::Good,
             html! {
                 "Connected in " (duration)
-                @if let Some(server) = &trial.server { " to " (untrusted(server)) }
+                @if let Some(server) = &trial.server { " to " (untrusted_beginning(server, MAX_ERROR_BYTES)) }
                 ": " (count(trial.tools.len() as u64, "tool")) "."
-                @if !trial.tools.is_empty() { details { summary { "Tools" } ul { @for tool in &trial.tools { li { (name(tool)) } } } } }
+                @if !trial.tools.is_empty() {
+                    details { summary { "Tools" } ul {
+                        @for tool in trial.tools.iter().take(MAX_TRIAL_TOOLS) { li { code { (untrusted_beginning(tool, MAX_TRIAL_NAME_BYTES)) } } }
+                        @if trial.tools.len() > MAX_TRIAL_TOOLS { li .muted { "and " (number((trial.tools.len() - MAX_TRIAL_TOOLS) as u64)) " more" } }
+                    } }
+                }
             },
         ),
     }
 }
 
-/// The form of a new server: what was typed, why it was rejected, and the outcome of a test.
-#[derive(Default)]
-struct NewServer<'a> {
-    name: &'a str,
-    url: &'a str,
-    description: &'a str,
-    fault: Option<(String, String)>,
-    trial: Option<ServerTrial>,
-}
-
-pub(super) async fn new(visitor: Visitor) -> PageResult {
+async fn new(visitor: Visitor) -> PageResult {
     visitor.require(Scope::Admin)?;
-    Ok(new_server_page(&visitor, &NewServer::default()))
+    Ok(new_server_page(&visitor, &ServerForm::new(None, None)))
 }
 
-fn new_server_page(visitor: &Visitor, draft: &NewServer<'_>) -> Markup {
-    let fault = |key: &str| {
-        draft
-            .fault
-            .as_ref()
-            .filter(|(faulty_key, _)| faulty_key == key)
-            .map(|(_, message)| message.as_str())
-    };
-    let general_fault = draft
-        .fault
-        .as_ref()
-        .filter(|(key, _)| !["name", "url", "token"].contains(&key.as_str()));
+fn new_server_page(visitor: &Visitor, draft: &ServerForm<'_>) -> Markup {
     let body = html! {
-        @if let Some((key, message)) = general_fault { (notice(Tone::Bad, untrusted(&format!("{key}: {message}")))) }
-        @if let Some(trial) = &draft.trial { (trial_notice(trial)) }
-        section .card { form .content method="post" action=(visitor.href("servers")) {
-            (hidden_fields(visitor))
-            (Field::text("name", "Name", draft.name).with_hint("Also the beginning of its tools' names.").with_fault(fault("name")).render())
-            (Field::text("url", "URL", draft.url).with_hint("Such as https://mcp.example.com/mcp").with_fault(fault("url")).render())
-            (Field::text("description", "Description", draft.description).render())
-            (Field::new("token", "Bearer token", FormControl::Secret).with_hint("Encrypted in the store, and never shown again.").with_fault(fault("token")).render())
-            div .row {
-                button type="submit" name="action" value="test" { "Test and list the tools" }
-                button .primary type="submit" name="action" value="add" { "Add" }
-            }
-        } }
+        (draft.render(visitor, "servers"))
+        p .muted.small { "Only the operator can add a server that is a program of this host: in the configuration file, or with " code { "pillion servers add NAME --command PROGRAM" } "." }
     };
     Page::new("Add a server", Section::Servers, body).render(visitor)
 }
 
-pub(super) async fn add(
+async fn add(
     State(console): State<Console>,
     visitor: Visitor,
     form: FormFields,
 ) -> Result<Response> {
     visitor.require(Scope::Admin)?;
     let servers = require_servers(&console)?;
-    let text = |name| form.get(name).map(str::trim).unwrap_or_default();
-    let mut draft = NewServer {
-        name: text("name"),
-        url: text("url"),
-        description: text("description"),
-        ..NewServer::default()
-    };
-    let mut keys = Map::new();
-    for key in ["name", "url", "description"] {
-        if let Some(value) = form.text(key) {
-            keys.insert(key.to_owned(), Value::from(value));
-        }
-    }
-    if let Some(token) = form.text("token") {
-        keys.insert(
-            "authentication".to_owned(),
-            serde_json::json!({"type": "bearer", "token": token}),
-        );
-    }
-    if draft.name.is_empty() {
-        draft.fault = Some(("name".to_owned(), "Server name is required".to_owned()));
-    } else if draft.url.is_empty() {
-        draft.fault = Some((
-            "url".to_owned(),
-            "Valid URL is required for HTTP transport".to_owned(),
-        ));
-    } else if form.get("action") == Some("test") {
-        match servers.test_unsaved(keys).await {
+    let mut draft = ServerForm::new(None, Some(&form));
+    match draft.keys() {
+        Err(fault) => draft.fault = Some(fault),
+        Ok(keys) if form.get("action") == Some("test") => match servers.test_unsaved(keys).await {
             Ok(trial) => draft.trial = Some(trial),
-            Err(error) => draft.fault = Some(fault_of(&error)),
-        }
-    } else {
-        match run_to_completion(async move { servers.add(keys).await }).await {
-            Ok(id) => {
-                return Ok(redirect_to(
-                    &visitor.href(&format!("servers/{}", encode_segment(&id))),
-                ));
-            }
-            Err(error) => draft.fault = Some(fault_of(&error)),
-        }
+            Err(error) => draft.fault = Some(Fault::from(&error)),
+        },
+        Ok(keys) => match run_to_completion(async move { servers.add(keys).await }).await {
+            Ok(id) => return Ok(redirect_to(&visitor.href(&server_path(&id)))),
+            Err(error) => draft.fault = Some(Fault::from(&error)),
+        },
     }
-    Ok(new_server_page(&visitor, &draft).into_response())
+    let status = draft.status();
+    Ok((status, new_server_page(&visitor, &draft)).into_response())
 }
 
-/// Returns the key that an error is about, and its message.
-fn fault_of(error: &ServerError) -> (String, String) {
-    match error {
-        ServerError::Invalid { key, message } => (key.clone(), message.clone()),
-        ServerError::NameTaken { .. } => ("name".to_owned(), error.to_string()),
-        _ => ("server".to_owned(), error.to_string()),
-    }
-}
-
-pub(super) async fn act(
+async fn act(
     State(console): State<Console>,
     visitor: Visitor,
     Path((id, action)): Path<(String, String)>,
@@ -278,11 +262,21 @@ pub(super) async fn act(
         "test" => {
             let trial = servers.test_existing(&id).await?;
             let server = servers.entry(&id, &console.gateway)?;
-            return Ok(server_page(&visitor, &server, Some(&trial)).into_response());
+            let has_login = servers.needs_login(&id)?;
+            return Ok(server_page(&visitor, &server, has_login, Some(&trial)).into_response());
         }
         "reconnect" => {
-            let key = id.clone();
-            run_to_completion(async move { servers.reconnect(&key).await }).await?;
+            let (key, (context, _)) = (id.clone(), call_context(&visitor));
+            let reconnect = async move {
+                servers.reconnect(&key).await?;
+                let Some(gateway) = servers.gateway() else {
+                    return Ok(());
+                };
+                let server = servers.find_in_use(&key, &gateway)?;
+                gateway.upstreams().connect(&server, &context).await;
+                Ok(())
+            };
+            run_to_completion(reconnect).await?;
         }
         "enable" | "disable" => {
             let (key, is_enabled) = (id.clone(), action == "enable");
@@ -290,19 +284,17 @@ pub(super) async fn act(
         }
         _ => return Err(PageError::NotFound("There is no such action.")),
     }
-    Ok(redirect_to(
-        &visitor.href(&format!("servers/{}", encode_segment(&id))),
-    ))
+    Ok(redirect_to(&visitor.href(&server_path(&id))))
 }
 
-pub(super) async fn confirm_removal(
+async fn confirm_removal(
     State(console): State<Console>,
     visitor: Visitor,
     Path(id): Path<String>,
 ) -> PageResult {
     visitor.require(Scope::Admin)?;
     let server = require_servers(&console)?.entry(&id, &console.gateway)?;
-    let path = format!("servers/{}", encode_segment(&server.id));
+    let path = server_path(&server.id);
     let body = html! {
         section .card { div .content {
             p { "Removes the server " strong { (untrusted(&server.name)) } ", and with it:" }
@@ -321,7 +313,7 @@ pub(super) async fn confirm_removal(
     Ok(Page::new("Remove a server", Section::Servers, body).render(&visitor))
 }
 
-pub(super) async fn remove(
+async fn remove(
     State(console): State<Console>,
     visitor: Visitor,
     Path(id): Path<String>,

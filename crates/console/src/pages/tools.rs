@@ -1,29 +1,32 @@
-//! The tools, and a page for each tool on which one can run it.
+//! The list of tools, the page of each tool, and saved calls.
+
+mod offer;
+mod page;
+mod run;
+pub(super) mod saved;
+mod snippets;
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use pillion_core::executor::ResolvedCall;
 use pillion_core::registry::RegisteredTool;
-use pillion_core::tool::{CallContext, JsonObject, ToolCall, ToolOrigin, ToolResult};
-use pillion_gateway::access::{MAX_USER_BYTES, Scope};
+use pillion_core::tool::{CallContext, ToolOrigin};
 use pillion_gateway::visibility::Visibility;
 use pillion_gateway::{MissingTool, NameScope, Resolution};
-use serde_json::Value;
 
 use super::PageResult;
 use crate::Console;
 use crate::error::{PageError, Result};
-use crate::form::{FormFields, QueryFields};
-use crate::schema_form::SchemaForm;
+use crate::form::QueryFields;
 use crate::ui::{
-    Field, FormControl, Page, Tone, badge, card, count, empty_state, encode_segment, facts,
-    hidden_fields, json, name, notice, pagination, untrusted, untrusted_beginning, with_query,
+    Page, Tone, count, empty_state, encode_segment, name, notice, pagination, untrusted,
+    untrusted_beginning, with_query,
 };
 use crate::visitor::{Section, Visitor};
+pub(super) use page::show;
+pub(super) use run::run;
 
 /// Maximum number of tools on one page of the list.
 const TOOLS_PER_PAGE: usize = 50;
@@ -34,14 +37,13 @@ const MAX_SEARCH_WORDS: usize = 8;
 /// Maximum length of a description in the list, in bytes.
 const MAX_LISTED_BYTES: usize = 200;
 
-/// Maximum length of a result on the page, in bytes. The page of the call shows all of it.
-const MAX_RESULT_BYTES: usize = 16 * 1024;
-
-/// Maximum length of a description on the page of a tool, in bytes.
-const MAX_DESCRIPTION_BYTES: usize = 8 * 1024;
+/// Returns the path of the page of a tool, below the console.
+fn tool_path(name: &str) -> String {
+    format!("tools/{}", encode_segment(name))
+}
 
 /// Returns the context of calls that the visitor makes, and what the visitor may see.
-fn call_context(visitor: &Visitor) -> (CallContext, Visibility) {
+pub(super) fn call_context(visitor: &Visitor) -> (CallContext, Visibility) {
     let grant = visitor.grant();
     let visibility = Visibility::new(grant.tools.clone());
     let context = CallContext {
@@ -118,7 +120,10 @@ pub(super) async fn list(
             }
         }
     };
-    let page = Page::new("Tools", Section::Tools, body).with_live("tools,server");
+    let actions = html! { a .button href=(visitor.href("saved-calls")) { "Saved calls" } };
+    let page = Page::new("Tools", Section::Tools, body)
+        .with_live("tools,server")
+        .with_actions(actions);
     Ok(page.render(&visitor))
 }
 
@@ -126,7 +131,7 @@ fn row(visitor: &Visitor, tool: &RegisteredTool) -> Markup {
     let definition = tool.definition();
     html! {
         tr data-row {
-            th scope="row" { a href=(visitor.href(&format!("tools/{}", encode_segment(tool.name().as_str())))) { (name(tool.name().as_str())) } }
+            th scope="row" { a href=(visitor.href(&tool_path(tool.name().as_str()))) { (name(tool.name().as_str())) } }
             td { (origin(tool)) }
             td { (untrusted_beginning(definition.description(), MAX_LISTED_BYTES)) }
         }
@@ -165,151 +170,4 @@ async fn find_tool(
         MissingTool::Unknown => PageError::NotFound("There is no such tool."),
     })?;
     Ok((tool, resolution))
-}
-
-pub(super) async fn show(
-    State(console): State<Console>,
-    visitor: Visitor,
-    Path(tool_name): Path<String>,
-) -> PageResult {
-    let (tool, _) = find_tool(&console, &call_context(&visitor), &tool_name).await?;
-    Ok(tool_page(&visitor, &tool, &TryOut::default()))
-}
-
-/// The forms with which one runs a tool, and the outcome of the last run.
-#[derive(Default)]
-struct TryOut {
-    form: SchemaForm,
-    /// The arguments as JSON, as typed.
-    json: Option<String>,
-    fault: Option<String>,
-    result: Option<ToolResult>,
-}
-
-/// Returns the arguments that the visitor has sent: as JSON, or in the controls of the form.
-fn read_arguments(schema: &Value, fields: &FormFields) -> (TryOut, Option<JsonObject>) {
-    let Some(json) = fields.get("json") else {
-        let form = SchemaForm::read(schema, fields);
-        let is_complete = form.is_valid() && !form.adds_item();
-        let arguments = is_complete.then(|| form.arguments.clone());
-        return (
-            TryOut {
-                form,
-                ..TryOut::default()
-            },
-            arguments,
-        );
-    };
-    let mut try_out = TryOut {
-        json: Some(json.to_owned()),
-        ..TryOut::default()
-    };
-    match serde_json::from_str::<JsonObject>(json) {
-        Ok(arguments) => {
-            try_out.form = SchemaForm::new(arguments.clone());
-            (try_out, Some(arguments))
-        }
-        Err(error) => {
-            try_out.fault = Some(format!("The arguments are not a JSON object: {error}"));
-            (try_out, None)
-        }
-    }
-}
-
-pub(super) async fn run(
-    State(console): State<Console>,
-    visitor: Visitor,
-    Path(tool_name): Path<String>,
-    fields: FormFields,
-) -> Result<Response> {
-    visitor.require(Scope::Execute)?;
-    let mut caller = call_context(&visitor);
-    if let Some(user) = fields.text("user") {
-        if user.len() > MAX_USER_BYTES {
-            return Err(PageError::InvalidForm("the user's name is too long"));
-        }
-        let (user, is_verified) = visitor.grant().resolve_user(Some(user.to_owned()))?;
-        (caller.0.user, caller.0.is_user_verified) = (user, is_verified);
-    }
-    let (tool, resolution) = find_tool(&console, &caller, &tool_name).await?;
-    let (mut try_out, arguments) = read_arguments(tool.definition().input_schema(), &fields);
-    if let Some(arguments) = arguments {
-        let resolved_call = ResolvedCall {
-            call: ToolCall::new("console", tool_name, Value::Object(arguments)),
-            tool: Some(Arc::clone(&tool)),
-            wait_time: resolution.duration,
-        };
-        let executor = resolution.executor(&console.gateway);
-        let completed_call = executor.execute_resolved(resolved_call, &caller.0).await;
-        try_out.result = Some(completed_call.result);
-    }
-    Ok(tool_page(&visitor, &tool, &try_out).into_response())
-}
-
-fn tool_page(visitor: &Visitor, tool: &RegisteredTool, try_out: &TryOut) -> Markup {
-    let definition = tool.definition();
-    let schema = definition.input_schema().to_string();
-    let details = facts([
-        ("Name", Some(name(tool.name().as_str()))),
-        ("From", Some(origin(tool))),
-        (
-            "Category",
-            Some(untrusted(definition.category())).filter(|_| !definition.category().is_empty()),
-        ),
-    ]);
-    let body = html! {
-        div .columns {
-            (card("The tool", None, html! { div .content { (details) (untrusted_beginning(definition.description(), MAX_DESCRIPTION_BYTES)) } }))
-            (try_form(visitor, tool, try_out))
-        }
-        (card("Schema of the arguments", None, html! { div .content { (json("schema", &schema, None)) } }))
-    };
-    let page = Page::new(tool.name().as_str(), Section::Tools, body);
-    page.render(visitor)
-}
-
-fn try_form(visitor: &Visitor, tool: &RegisteredTool, try_out: &TryOut) -> Markup {
-    let action = visitor.href(&format!("tools/{}", encode_segment(tool.name().as_str())));
-    let schema = tool.definition().input_schema();
-    let json = try_out.json.clone().unwrap_or_else(|| {
-        serde_json::to_string_pretty(&try_out.form.arguments).unwrap_or_default()
-    });
-    let rows = json.lines().count().clamp(6, 24);
-    let user_field = html! {
-        (Field::text("user", "On behalf of", "").with_hint("The user whose credentials and limits apply. Empty: yourself.").render())
-    };
-    let content = html! {
-        div .content {
-            @if let Some(result) = &try_out.result { (show_result(result)) }
-            @if visitor.may(Scope::Execute) {
-                form .stack method="post" action=(action) {
-                    (hidden_fields(visitor))
-                    (try_out.form.render(schema))
-                    (user_field)
-                    div { button .primary type="submit" { "Run" } }
-                }
-                details open[try_out.json.is_some()] {
-                    summary { "Arguments as JSON" }
-                    form .stack method="post" action=(action) {
-                        (hidden_fields(visitor))
-                        (Field::new("json", "JSON", FormControl::Json { value: &json, rows }).with_fault(try_out.fault.as_deref()).render())
-                        div { button type="submit" { "Run with this JSON" } }
-                    }
-                }
-            } @else {
-                p .muted { "Your sign-in does not include the scope 'execute', which running a tool needs." }
-            }
-        }
-    };
-    card("Try", None, content)
-}
-
-fn show_result(result: &ToolResult) -> Markup {
-    let text = result.to_message();
-    html! {
-        div .row {
-            @if result.success { (badge(Tone::Good, "success")) } @else { (badge(Tone::Bad, "error")) }
-        }
-        pre .json #result tabindex="0" { (untrusted_beginning(&text, MAX_RESULT_BYTES)) }
-    }
 }

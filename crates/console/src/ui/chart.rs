@@ -1,6 +1,7 @@
 //! Charts, drawn as SVG by the sidecar.
 
 use maud::{Markup, html};
+use pillion_management::calls::CallCounts;
 
 /// The width of a bar's slot, in units of the drawing.
 const SLOT_WIDTH: usize = 10;
@@ -12,6 +13,15 @@ const HEIGHT: u64 = 80;
 pub(crate) struct Bar {
     pub(crate) calls: u64,
     pub(crate) failed: u64,
+}
+
+impl From<CallCounts> for Bar {
+    fn from(counts: CallCounts) -> Self {
+        Self {
+            calls: counts.calls,
+            failed: counts.failed,
+        }
+    }
 }
 
 /// Draws bars whose lower part shows the failed calls. `description` says what the chart shows, for

@@ -1,7 +1,7 @@
 //! Forms. Each form has the session's CSRF token, and works without the script.
 
 use maud::{Markup, html};
-use pillion_gateway::pins::visible;
+use pillion_gateway::pins::{visible, visible_json};
 
 use super::text::untrusted_beginning;
 use crate::visitor::Visitor;
@@ -47,7 +47,10 @@ pub(crate) enum FormControl<'a> {
     Lines { value: &'a str },
     /// One line that browsers hide and do not show again.
     Secret,
-    /// Several lines of JSON.
+    /// A box that is checked or not. A checked box has the value `true`.
+    Checkbox { is_checked: bool },
+    /// Several lines of JSON. Hidden characters are shown as escapes, which does not change the
+    /// value.
     Json { value: &'a str, rows: usize },
     /// One of several values, each with its label.
     Select {
@@ -104,8 +107,11 @@ impl<'a> Field<'a> {
                     FormControl::Secret => {
                         input #(name) name=(name) type="password" autocomplete="off" aria-describedby=[described_by] aria-invalid=[invalid];
                     }
+                    FormControl::Checkbox { is_checked } => {
+                        input #(name) name=(name) type="checkbox" value="true" checked[*is_checked] aria-describedby=[described_by] aria-invalid=[invalid];
+                    }
                     FormControl::Json { value, rows } => {
-                        textarea #(name) .code name=(name) rows=(rows) spellcheck="false" placeholder="JSON" aria-describedby=[described_by] aria-invalid=[invalid] { (value) }
+                        textarea #(name) .code name=(name) rows=(rows) spellcheck="false" placeholder="JSON" aria-describedby=[described_by] aria-invalid=[invalid] { (visible_json(value)) }
                     }
                     FormControl::Select { value, options } => {
                         select #(name) name=(name) aria-describedby=[described_by] aria-invalid=[invalid] {
@@ -117,7 +123,7 @@ impl<'a> Field<'a> {
                 }
                 @if described_by.is_some() {
                     div id=(notes) {
-                        @if let Some(fault) = self.fault { p .fault { (fault) } }
+                        @if let Some(fault) = self.fault { p .fault { (untrusted_beginning(fault, MAX_LABEL_BYTES)) } }
                         @if let Some(hint) = self.hint { p .hint { (untrusted_beginning(hint, MAX_LABEL_BYTES)) } }
                     }
                 }

@@ -61,6 +61,11 @@ pub(crate) fn number(number: u64) -> String {
     text
 }
 
+/// Returns a part of a whole as a percentage, such as `2.5 %`.
+pub(crate) fn share(part: u64, whole: u64) -> String {
+    format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
 /// Returns a count with its noun, such as `1 call` or `2 calls`.
 pub(crate) fn count(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };

@@ -1,10 +1,9 @@
 //! JSON from outside, indented.
 
 use maud::{Markup, html};
-use pillion_core::truncated;
 
 use super::byte_count;
-use super::text::marked;
+use super::text::{beginning, fits, marked};
 
 /// Maximum size of the JSON that a page shows at once, in bytes.
 const MAX_SHOWN_BYTES: usize = 16 * 1024;
@@ -19,10 +18,7 @@ const MAX_INDENT: usize = 24;
 /// Shows JSON, indented. With the URL of a page that shows all of it, shows at most the first
 /// [`MAX_SHOWN_BYTES`] bytes and a link to this page. `id` is the ID of the element.
 pub(crate) fn json(id: &str, text: &str, all_url: Option<&str>) -> Markup {
-    let beginning = match all_url {
-        Some(_) => truncated(text, MAX_SHOWN_BYTES),
-        None => truncated(text, MAX_BYTES),
-    };
+    let beginning = beginning(text, max_bytes(all_url));
     html! {
         pre #(id) .json tabindex="0" { bdi .untrusted { (marked(&indented(beginning))) } }
         @if beginning.len() < text.len() {
@@ -31,6 +27,18 @@ pub(crate) fn json(id: &str, text: &str, all_url: Option<&str>) -> Markup {
                 @if let Some(url) = all_url { a href=(url) { "Show all" } }
             }
         }
+    }
+}
+
+/// Returns whether [`json`] shows the whole text.
+pub(crate) fn shows_all_of(text: &str, all_url: Option<&str>) -> bool {
+    fits(text, max_bytes(all_url))
+}
+
+fn max_bytes(all_url: Option<&str>) -> usize {
+    match all_url {
+        Some(_) => MAX_SHOWN_BYTES,
+        None => MAX_BYTES,
     }
 }
 

@@ -71,7 +71,7 @@ fn side_bar(visitor: &Visitor, current: Section) -> Markup {
             a .brand href=(visitor.href("home")) { "Pillion" }
             nav aria-label="Console" {
                 ul #navigation data-live-part {
-                    @for section in Section::ALL {
+                    @for section in Section::ALL.into_iter().filter(|section| visitor.may_see(*section)) {
                         li {
                             a href=(visitor.href(section.path())) aria-current=[(section == current).then_some("page")] {
                                 span { (section.title()) }

@@ -2,16 +2,42 @@
 //! hidden characters are visible, never as markup and never as a link.
 
 use maud::{Markup, html};
-use pillion_core::{is_hidden, truncated};
+use pillion_core::is_hidden;
+
+/// Approximate size of the mark of a hidden character, in bytes of HTML.
+const MARK_BYTES: usize = 80;
 
 /// Shows text from outside, in its own direction, with its hidden characters marked.
 pub(crate) fn untrusted(text: &str) -> Markup {
     html! { bdi .untrusted { (marked(text)) } }
 }
 
-/// Shows the first `max_bytes` bytes of a text from outside, and how much is left out.
+/// Returns the beginning of a text from outside that needs at most `max_bytes` bytes on a page. A
+/// hidden character counts as much as its mark, so that hidden characters do not fill the page.
+pub(crate) fn beginning(text: &str, max_bytes: usize) -> &str {
+    let mut free_bytes = max_bytes;
+    for (index, character) in text.char_indices() {
+        let bytes = if is_hidden(character) {
+            MARK_BYTES
+        } else {
+            character.len_utf8()
+        };
+        let Some(rest) = free_bytes.checked_sub(bytes) else {
+            return &text[..index];
+        };
+        free_bytes = rest;
+    }
+    text
+}
+
+/// Returns whether [`untrusted_beginning`] shows the whole text.
+pub(crate) fn fits(text: &str, max_bytes: usize) -> bool {
+    beginning(text, max_bytes).len() == text.len()
+}
+
+/// Shows the [`beginning`] of a text from outside, and the size of the omitted rest.
 pub(crate) fn untrusted_beginning(text: &str, max_bytes: usize) -> Markup {
-    let beginning = truncated(text, max_bytes);
+    let beginning = beginning(text, max_bytes);
     let omitted = text.len() - beginning.len();
     html! {
         (untrusted(beginning))
@@ -70,5 +96,15 @@ mod tests {
             "{shown}"
         );
         assert!(shown.contains("and 3.8 KiB more"), "{shown}");
+        assert!(fits("ä", 2) && !fits("ä", 1) && fits("", 0));
+    }
+
+    #[test]
+    fn hidden_characters_do_not_fill_the_page() {
+        for text in ["\u{200b}".repeat(10_000), "a\u{202e}".repeat(10_000)] {
+            let shown = untrusted_beginning(&text, 8 * 1024).into_string();
+            assert!(shown.len() < 10 * 1024, "{}", shown.len());
+            assert!(!fits(&text, 8 * 1024));
+        }
     }
 }
