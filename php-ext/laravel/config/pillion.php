@@ -220,6 +220,27 @@ return [
 
     /*
     |--------------------------------------------------------------------------
+    | The console
+    |--------------------------------------------------------------------------
+    |
+    | The pages of the sidecar's console in this application, for users who pass the gate
+    | `viewPillion` (by default: all visitors in the environment `local`, no visitors in other
+    | environments). `path` is the path of the pages, null for no pages; `domain` is the domain of
+    | the routes, null for every domain. `middleware` must start a session. An open page that
+    | updates itself occupies a worker of php-fpm: after `stream_seconds`, the browser connects
+    | again; 0 switches live updates off.
+    |
+    */
+
+    'console' => [
+        'path' => env('PILLION_CONSOLE_PATH', 'pillion'),
+        'domain' => env('PILLION_CONSOLE_DOMAIN'),
+        'middleware' => ['web'],
+        'stream_seconds' => 60,
+    ],
+
+    /*
+    |--------------------------------------------------------------------------
     | Log
     |--------------------------------------------------------------------------
     |

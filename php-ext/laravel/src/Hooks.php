@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel;
 
+use Illuminate\Contracts\Auth\Authenticatable;
 use Illuminate\Contracts\Container\Container;
 use Pillion\Laravel\Testing\PillionFake;
 
@@ -22,6 +23,9 @@ final class Hooks
     /** @var (callable(): mixed)|null */
     private $tenantResolver = null;
 
+    /** @var (callable(?Authenticatable): ?string)|null */
+    private $consoleUserResolver = null;
+
     /** @var array<string, callable(?string): ?string> */
     private array $tokenResolvers = [];
 
@@ -35,6 +39,12 @@ final class Hooks
     public function resolveTenantUsing(callable $resolver): void
     {
         $this->tenantResolver = $resolver;
+    }
+
+    /** @param callable(?Authenticatable): ?string $resolver returns the user's name; null or '' for a guest */
+    public function resolveConsoleUserUsing(callable $resolver): void
+    {
+        $this->consoleUserResolver = $resolver;
     }
 
     /**
@@ -58,6 +68,19 @@ final class Hooks
     public function tenant(): ?string
     {
         return $this->tenantResolver === null ? null : self::key(($this->tenantResolver)());
+    }
+
+    /**
+     * Returns the name that the console shows and records for a user; by default the e-mail
+     * address, or the key of a user without an e-mail address. Null for a guest.
+     */
+    public function consoleUser(?Authenticatable $user): ?string
+    {
+        if ($this->consoleUserResolver !== null) {
+            return self::key(($this->consoleUserResolver)($user));
+        }
+        $email = $user->email ?? null;
+        return is_string($email) && $email !== '' ? $email : self::key($user);
     }
 
     public function hasTokenFor(string $server): bool

@@ -260,6 +260,15 @@ class PillionManager
         self::hooks()->resolveUserUsing($resolver);
     }
 
+    /**
+     * @param callable(?\Illuminate\Contracts\Auth\Authenticatable): ?string $resolver returns the name under which the
+     *        console records a user's decisions; default: the e-mail address, or the key of a user without one
+     */
+    public function resolveConsoleUserUsing(callable $resolver): void
+    {
+        self::hooks()->resolveConsoleUserUsing($resolver);
+    }
+
     /** @param callable(): mixed $resolver returns the tenant, which separates caches and limits */
     public function resolveTenantUsing(callable $resolver): void
     {

@@ -5,10 +5,14 @@ declare(strict_types=1);
 namespace Pillion\Laravel;
 
 use Illuminate\Container\Container as Application;
+use Illuminate\Contracts\Auth\Access\Gate;
+use Illuminate\Contracts\Auth\Authenticatable;
 use Illuminate\Contracts\Container\Container;
 use Illuminate\Contracts\Foundation\CachesConfiguration;
+use Illuminate\Contracts\Foundation\CachesRoutes;
 use Illuminate\Queue\Events\JobExceptionOccurred;
 use Illuminate\Queue\Events\JobProcessed;
+use Illuminate\Routing\Router;
 use Illuminate\Support\ServiceProvider;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Approvals\Approvals;
@@ -17,6 +21,7 @@ use Pillion\Laravel\Approvals\DatabaseApprovalStore;
 use Pillion\Laravel\Chat\ChatConfig;
 use Pillion\Laravel\Configuration\KnownSettings;
 use Pillion\Laravel\Contracts\ApprovalStore;
+use Pillion\Laravel\Http\ConsoleController;
 use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Servers\ServerDirectory;
@@ -27,6 +32,16 @@ use Pillion\ToolRegistry;
 /** Registers Pillion in a Laravel application. Composer's package discovery finds this provider. */
 final class PillionServiceProvider extends ServiceProvider
 {
+    /**
+     * Laravel's check of CSRF tokens, under its names in all versions of Laravel. Laravel also omits
+     * subclasses of these classes, such as the application's own `VerifyCsrfToken`.
+     */
+    private const CSRF_MIDDLEWARE = [
+        'Illuminate\\Foundation\\Http\\Middleware\\VerifyCsrfToken',
+        'Illuminate\\Foundation\\Http\\Middleware\\ValidateCsrfToken',
+        'Illuminate\\Foundation\\Http\\Middleware\\PreventRequestForgery',
+    ];
+
     public function register(): void
     {
         $this->checkSettings();
@@ -72,6 +87,8 @@ final class PillionServiceProvider extends ServiceProvider
 
     public function boot(): void
     {
+        $this->defineGate();
+        $this->addConsoleRoutes();
         if ($this->app->runningInConsole()) {
             $this->publish();
             $this->commands([
@@ -150,6 +167,42 @@ final class PillionServiceProvider extends ServiceProvider
             };
         }
         $config->set('pillion', $settings);
+    }
+
+    /**
+     * Defines the gate of the console, unless the application has defined the gate. An application
+     * that defines the gate later replaces this definition.
+     */
+    private function defineGate(): void
+    {
+        $this->callAfterResolving(Gate::class, static function (Gate $gate): void {
+            if (!$gate->has(ConsoleController::GATE)) {
+                $gate->define(
+                    ConsoleController::GATE,
+                    static fn (?Authenticatable $user = null): bool => Application::getInstance()->make('app')->environment('local'),
+                );
+            }
+        });
+    }
+
+    private function addConsoleRoutes(): void
+    {
+        $config = $this->app->make('config');
+        $path = ConfigReader::readOptionalText($config, 'console.path');
+        if ($path === null || ($this->app instanceof CachesRoutes && $this->app->routesAreCached())) {
+            return;
+        }
+        $domain = ConfigReader::readOptionalText($config, 'console.domain');
+        $attributes = ['prefix' => $path, 'middleware' => array_values(ConfigReader::readStrings($config, 'console.middleware'))]
+            + ($domain === null ? [] : ['domain' => $domain]);
+        $this->app->make('router')->group($attributes, static function (Router $router): void {
+            // The console checks its own token, which is bound to the session. Laravel's check
+            // would reject all forms of the console, because they have no field `_token`.
+            $router->match(['GET', 'HEAD', 'POST'], '{consolePath?}', ConsoleController::class)
+                ->where('consolePath', '.*')
+                ->withoutMiddleware(self::CSRF_MIDDLEWARE)
+                ->name('pillion.console');
+        });
     }
 
     private function publish(): void

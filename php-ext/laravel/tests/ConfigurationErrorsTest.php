@@ -35,10 +35,10 @@ final class ConfigurationErrorsTest extends TestCase
     public static function settingsThatOpen(): array
     {
         return [
-            'a misspelled group' => [['approval' => ['policy' => 'always-ask']], "approval is unknown: expected one of servers, tools, models, model_lists, default_model, chat, approvals, limits, cache, sidecar, log, disconnect_on_terminate; did you mean 'approvals'?"],
+            'a misspelled group' => [['approval' => ['policy' => 'always-ask']], "approval is unknown: expected one of servers, tools, models, model_lists, default_model, chat, approvals, limits, cache, sidecar, console, log, disconnect_on_terminate; did you mean 'approvals'?"],
             'a capital' => [['Approvals' => ['policy' => 'always-ask']], 'Approvals is unknown'],
             'a group that is null' => [['approvals' => null], 'approvals must be an array, not null'],
-            'a setting without its group' => [['policy' => 'always-ask'], "policy is unknown: expected one of servers, tools, models, model_lists, default_model, chat, approvals, limits, cache, sidecar, log, disconnect_on_terminate; did you mean 'pillion.approvals.policy'?"],
+            'a setting without its group' => [['policy' => 'always-ask'], "policy is unknown: expected one of servers, tools, models, model_lists, default_model, chat, approvals, limits, cache, sidecar, console, log, disconnect_on_terminate; did you mean 'pillion.approvals.policy'?"],
             'another misspelled group' => [['limit' => ['max_calls' => 1]], 'limit is unknown'],
             'a misspelled list' => [['tools' => ['builtin' => []]], "tools.builtin is unknown: expected one of discover, classes, builtins, services, aliases; did you mean 'builtins'?"],
             'a list that is null' => [['tools' => ['builtins' => null]], 'tools.builtins must be an array, true or false, not null'],

@@ -54,10 +54,11 @@ final class PackageTest extends TestCase
         foreach (Finder::create()->files()->in($folders) as $file) {
             preg_match_all('/\b(Illuminate|Symfony\\\\Component|Psr)\\\\(Support\\\\Collection\b|\w+)/', $file->getContents(), $found, PREG_SET_ORDER);
             foreach ($found as [, $vendor, $part]) {
+                $package = strtolower((string) preg_replace('/(?<=[a-z])(?=[A-Z])/', '-', $part));
                 $packages[] = match ($vendor) {
                     'Illuminate' => 'illuminate/' . ($part === 'Support\\Collection' ? 'collections' : strtolower($part)),
-                    'Psr' => 'psr/' . strtolower((string) preg_replace('/(?<=[a-z])(?=[A-Z])/', '-', $part)),
-                    default => 'symfony/' . strtolower($part),
+                    'Psr' => "psr/$package",
+                    default => "symfony/$package",
                 };
             }
         }

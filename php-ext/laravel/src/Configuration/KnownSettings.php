@@ -92,6 +92,12 @@ final class KnownSettings
                 'timeout' => Setting::seconds(),
                 'register' => Setting::flag(),
             ]),
+            'console' => Setting::group([
+                'path' => Setting::optionalText('a path or null'),
+                'domain' => Setting::optionalText('a domain or null'),
+                'middleware' => Setting::names(),
+                'stream_seconds' => Setting::wholeNumber(),
+            ]),
             'log' => Setting::group([
                 'channel' => Setting::optionalText()->withAlternative('the name of a channel, null or false', fn (mixed $value) => $value === false),
                 'level' => Setting::choice(...self::LOG_LEVELS),

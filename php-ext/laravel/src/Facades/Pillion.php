@@ -25,6 +25,7 @@ use Pillion\Laravel\PillionManager;
  * @method static \Pillion\Laravel\Approvals\Approvals approvals()
  * @method static void resolveUserUsing(callable $resolver)
  * @method static void resolveTenantUsing(callable $resolver)
+ * @method static void resolveConsoleUserUsing(callable $resolver)
  * @method static void authenticateUsing(string $server, callable $resolver)
  * @method static void disconnect()
  * @method static \Pillion\Laravel\Testing\PillionFake fake(?array<string, mixed> $fakes = null)

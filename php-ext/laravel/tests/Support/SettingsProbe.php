@@ -8,6 +8,7 @@ use Illuminate\Support\Facades\Cache;
 use Pillion\Exception\TimeoutException;
 use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Chat\ChatConfig;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Execution\ExecutorOptions;
 use Pillion\Laravel\Execution\RateLimits;
@@ -67,6 +68,7 @@ final class SettingsProbe
             ],
             'cache' => ['store' => 'probe', 'ttl' => 777, 'retry_after' => 888],
             'sidecar' => ['socket' => $socket, 'timeout' => 0.5, 'register' => true],
+            'console' => ['path' => 'probe/console', 'domain' => 'console.example', 'middleware' => ['probe'], 'stream_seconds' => 21],
             'log' => ['channel' => 'probe', 'level' => 'error'],
             'disconnect_on_terminate' => true,
         ];
@@ -85,6 +87,9 @@ final class SettingsProbe
         $options = ExecutorOptions::fromConfig($config, app(ServerDirectory::class));
         $unknown = Pillion::forModel('unknown');
         $chat = app(ChatConfig::class);
+        $routes = app('router')->getRoutes();
+        $routes->refreshNameLookups();
+        $console = $routes->getByName('pillion.console');
         $store = app(ApprovalStore::class);
         $approvals = app(Approvals::class);
         RequestServices::current()->log()?->log('info', 'A message');
@@ -118,6 +123,10 @@ final class SettingsProbe
             'cache.retry_after' => $lifetime('skipped:gone'),
             'sidecar.socket' => [(new Sidecar())->getSocketPath(), (new Worker())->getSocketPath()],
             'sidecar.register' => $registry->has('from_sidecar_roll'),
+            'console.path' => dirname($console->uri()),
+            'console.domain' => $console->getDomain(),
+            'console.middleware' => $console->gatherMiddleware(),
+            'console.stream_seconds' => ConfigReader::readWholeNumber($config, 'console.stream_seconds', 60),
             'log.channel' => str_contains((string) file_get_contents(storage_path('logs/probe.log')), 'A message') ? 'probe' : null,
             'log.level' => $config->get('logging.channels.pillion.level'),
             'disconnect_on_terminate' => count(self::read(app(OpenClients::class), 'clients')) > 0,

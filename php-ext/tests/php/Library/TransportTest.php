@@ -9,6 +9,7 @@ use Pillion\Exception\PillionException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
+use Pillion\Fallback\Http\BodyStream;
 use Pillion\Fallback\Http\CurlTransport;
 use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Http\Request;
@@ -62,6 +63,43 @@ final class TransportTest extends TestCase
                 yield "$name: $behavior" => [$class, $behavior];
             }
         }
+    }
+
+    /** @dataProvider bodies */
+    public function testABodyIsReadInParts(string $behavior): void
+    {
+        $this->peer = new OddPeer($behavior);
+        $stream = BodyStream::open($this->peer->socket, new Request('/x', ['host' => 'app.example'], '{}'), new Deadline(5));
+        self::assertSame(200, $stream->status());
+        self::assertSame($behavior === 'chunks' ? 'chunked' : null, $stream->headers()['transfer-encoding'] ?? null);
+        $body = '';
+        while (($part = $stream->read(new Deadline(5))) !== null) {
+            self::assertNotSame('', $part);
+            $body .= $part;
+        }
+        self::assertSame('{"status":"ok"}', $body);
+        self::assertNull($stream->read(new Deadline(5)));
+    }
+
+    public static function bodies(): iterable
+    {
+        return [['whole'], ['old'], ['chunks'], ['pieces']];
+    }
+
+    public function testTheResponseToAHeadRequestHasNoBody(): void
+    {
+        $this->peer = new OddPeer('large');
+        $stream = BodyStream::open($this->peer->socket, new Request('/x', isHead: true), new Deadline(5));
+        self::assertSame('999999999999', $stream->headers()['content-length']);
+        self::assertNull($stream->read(new Deadline(5)));
+    }
+
+    public function testABodyThatDoesNotArriveTimesOut(): void
+    {
+        $this->peer = new OddPeer('half');
+        $stream = BodyStream::open($this->peer->socket, new Request('/x'), new Deadline(5));
+        self::assertSame('{"sta', $stream->read(new Deadline(5)));
+        Expect::exception(PillionException::class, fn () => $stream->read(new Deadline(0.1)));
     }
 
     /** @dataProvider brokenPeers */

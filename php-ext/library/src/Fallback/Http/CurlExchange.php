@@ -30,6 +30,7 @@ final class CurlExchange
             CURLOPT_CONNECTTIMEOUT_MS => $milliseconds,
             CURLOPT_HTTP_VERSION => CURL_HTTP_VERSION_1_1,
             CURLOPT_PATH_AS_IS => true,
+            CURLOPT_NOBODY => $request->method() === 'HEAD',
             CURLOPT_MAXFILESIZE => Response::MAX_BODY_BYTES,
             CURLOPT_HTTPHEADER => [...$request->formatHeaders(), 'expect:'],
             CURLOPT_WRITEFUNCTION => fn (\CurlHandle $handle, string $bytes): int => $this->receive($bytes),

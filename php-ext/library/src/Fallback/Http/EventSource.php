@@ -18,24 +18,19 @@ final class EventSource
     private int $bytesRead = 0;
     private bool $isDone = false;
 
-    private function __construct(private readonly StreamExchange $exchange)
+    private function __construct(private readonly BodyStream $body, private readonly Deadline $deadline)
     {
     }
 
     /** Opens the stream and waits for the response headers. */
     public static function open(string $path, Request $request, Deadline $deadline): self
     {
-        Transports::check($path);
-        $source = new self(new StreamExchange(StreamTransport::connect($path, $deadline), $request, $deadline));
-        while ($source->exchange->status() === 0) {
-            $source->advance();
-        }
-        return $source;
+        return new self(BodyStream::open($path, $request, $deadline), $deadline);
     }
 
     public function status(): int
     {
-        return $this->exchange->status();
+        return $this->body->status();
     }
 
     /**
@@ -75,9 +70,7 @@ final class EventSource
     public function close(): void
     {
         $this->isDone = true;
-        if (is_resource($this->exchange->stream)) {
-            fclose($this->exchange->stream);
-        }
+        $this->body->close();
     }
 
     /** @return ?array{string, string} null for a comment */
@@ -97,9 +90,11 @@ final class EventSource
 
     private function advance(): void
     {
-        StreamTransport::wait([$this->exchange]);
-        $this->isDone = $this->exchange->advance();
-        $bytes = $this->exchange->takeBody();
+        $bytes = $this->body->read($this->deadline);
+        if ($bytes === null) {
+            $this->isDone = true;
+            return;
+        }
         $this->bytesRead += strlen($bytes);
         if ($this->bytesRead > Response::MAX_BODY_BYTES) {
             $this->close();

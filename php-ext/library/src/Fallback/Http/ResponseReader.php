@@ -18,6 +18,8 @@ final class ResponseReader
     private string $buffer = '';
     private string $body = '';
     private int $status = 0;
+    /** @var array<string, string> */
+    private array $headers = [];
     /**
      * The next part to read: `head`, `body`, `chunk line`, `chunk`, `trailer`, `all` (until the connection
      * closes), or `done`.
@@ -27,10 +29,21 @@ final class ResponseReader
     private int $remainingBytes = 0;
     private bool $canReuseConnection = true;
 
+    /** @param bool $expectsBody false for the response to a HEAD request, which has headers of a body but no body */
+    public function __construct(private readonly bool $expectsBody = true)
+    {
+    }
+
     /** Returns the HTTP status; 0 until the head has been read. */
     public function status(): int
     {
         return $this->stage === 'head' ? 0 : $this->status;
+    }
+
+    /** @return array<string, string> the headers by name in lower case; empty until the head has been read */
+    public function headers(): array
+    {
+        return $this->headers;
     }
 
     /** Returns the part of the body received since the last call. */
@@ -111,7 +124,8 @@ final class ResponseReader
             return;
         }
         $this->canReuseConnection = $matches[1] === '1';
-        $this->readFraming($this->parseHeaders($lines));
+        $this->headers = $this->parseHeaders($lines);
+        $this->readFraming($this->headers);
     }
 
     /**
@@ -135,6 +149,10 @@ final class ResponseReader
     {
         if (strtolower($headers['connection'] ?? '') === 'close') {
             $this->canReuseConnection = false;
+        }
+        if (!$this->expectsBody) {
+            $this->stage = 'done';
+            return;
         }
         if (isset($headers['transfer-encoding'])) {
             if (strtolower($headers['transfer-encoding']) !== 'chunked') {

@@ -18,10 +18,13 @@ final class StreamExchange
     private string $unsentBytes;
 
     /** @param resource $stream */
-    public function __construct(public readonly mixed $stream, Request $request, public readonly Deadline $deadline)
+    public function __construct(public readonly mixed $stream, Request $request, public Deadline $deadline)
     {
-        $this->reader = new ResponseReader();
-        $lines = ["{$request->method()} $request->path HTTP/1.1", 'host: pillion', ...$request->formatHeaders()];
+        $this->reader = new ResponseReader($request->method() !== 'HEAD');
+        $lines = ["{$request->method()} $request->path HTTP/1.1", ...$request->formatHeaders()];
+        if (!isset($request->headers['host'])) {
+            $lines[] = 'host: pillion';
+        }
         if ($request->body !== null) {
             $lines[] = 'content-length: ' . strlen($request->body);
         }
@@ -62,6 +65,12 @@ final class StreamExchange
     public function status(): int
     {
         return $this->reader->status();
+    }
+
+    /** @return array<string, string> the headers by name in lower case; empty until the head has been read */
+    public function headers(): array
+    {
+        return $this->reader->headers();
     }
 
     /** Returns the part of the body received since the last call, for a streamed response. */
