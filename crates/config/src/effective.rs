@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
+use super::config_text::ConfigText;
 use super::environment::KeyVariables;
-use super::load::ConfigText;
 use super::locate::KeyLines;
 use super::models_file::ModelsFile;
 use super::{KeyPath, KeyStep};

@@ -6,21 +6,17 @@ use pillion_egress::Proxies;
 use toml::Table;
 
 use super::builtins;
+use super::config_text::ConfigText;
 use super::effective::{ConfigSources, EffectiveConfig};
 use super::entry::EntryError;
-use super::environment::{self, KeyVariables};
+use super::environment;
+use super::error_locator::ErrorLocator;
 use super::models_file::ModelsFile;
 use super::servers::{self, EntryFilter, ServerEntries};
 use super::{
     Config, ConfigError, ConfigFile, DeclaredTools, KeyPath, KeyStep, McpServerSection,
-    error_messages, locate, strict_value, variable_names,
+    strict_value, variable_names,
 };
-
-/// The name and the text of a file, to which errors refer.
-pub(super) struct ConfigText<'a> {
-    pub(super) name: &'a str,
-    pub(super) text: &'a str,
-}
 
 impl Config {
     /// Reads the configuration from an optional file and the environment.
@@ -140,7 +136,7 @@ fn read(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     filter: EntryFilter<'_>,
 ) -> Result<(Config, ServerEntries), ConfigError> {
-    let mut table = parse(source)?;
+    let mut table = source.parse()?;
     let all_variables: Vec<_> = variables.into_iter().collect();
     // An invalid proxy variable is reported as an error of the configuration, because no HTTP
     // client could send requests with it.
@@ -299,57 +295,6 @@ fn find_blank_key(table: &Table) -> Option<KeyPath> {
         text.is_some_and(|text| text.trim().is_empty())
     });
     blank_path.map(KeyPath::from_names)
-}
-
-pub(super) fn parse(source: &ConfigText<'_>) -> Result<Table, ConfigError> {
-    source.text.parse().map_err(|error: toml::de::Error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        ConfigError::Syntax {
-            file: source.name.to_owned(),
-            line: locate::find_line_number(source.text, offset),
-            message: error_messages::to_config_terms(&KeyPath::default(), error.message()),
-        }
-    })
-}
-
-/// Finds the source of an invalid value.
-pub(super) struct ErrorLocator<'a> {
-    pub(super) source: &'a ConfigText<'a>,
-    origins: KeyVariables,
-    models: Option<ModelsFile>,
-}
-
-impl ErrorLocator<'_> {
-    /// Returns the error for an invalid value. The error names the source of the value: the models
-    /// file, the environment variable that set the key or a parent of the key, or else the
-    /// configuration file.
-    pub(super) fn locate(&self, key: KeyPath, raw_message: &str) -> ConfigError {
-        let message = error_messages::to_config_terms(&key, raw_message);
-        if let Some(models) = &self.models
-            && let Some(file_key) = models.key_in_file(&key)
-        {
-            return models.error(file_key, message);
-        }
-        let line = locate::find_line(self.source.text, &key);
-        let origin = self.origins.iter().find(|(set_key, _)| {
-            // A table that is not in the file was created by the variable that set a key in the
-            // table.
-            key.starts_with(set_key) || (line.is_none() && set_key.starts_with(&key))
-        });
-        match origin {
-            Some((_, variable)) => ConfigError::Variable {
-                variable: variable.clone(),
-                key,
-                message,
-            },
-            None => ConfigError::FileValue {
-                file: self.source.name.to_owned(),
-                line: line.unwrap_or(1),
-                key,
-                message,
-            },
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::load::{ConfigText, ErrorLocator, parse};
+use super::config_text::ConfigText;
+use super::error_locator::ErrorLocator;
 use super::{ConfigError, ConfigFile, KeyPath, KeyStep, locate};
 
 /// The configuration key that contains the path of the models file.
@@ -58,10 +59,11 @@ impl ModelsFile {
             file,
             preceding_entry_counts: [0; 2],
         };
-        let mut table = parse(&ConfigText {
+        let mut table = ConfigText {
             name: &models_file.file.path().display().to_string(),
             text: models_file.file.text(),
-        })?;
+        }
+        .parse()?;
         for (list_index, list) in LIST_KEYS.into_iter().enumerate() {
             let list_value = config.entry(list).or_insert(Value::Array(Vec::new()));
             let Value::Array(entries) = list_value else {

@@ -521,7 +521,7 @@ mod tests {
             status(&find(&store, &operator, "bot").await.unwrap()),
             "revoked"
         );
-        let unknown = revoke(&store, &operator, "nobody").await.unwrap_err();
+        let unknown = revoke(&store, &operator, "unknown").await.unwrap_err();
         assert!(matches!(unknown, TokenError::Unknown { .. }), "{unknown}");
     }
 

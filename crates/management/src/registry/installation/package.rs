@@ -10,7 +10,8 @@ use crate::registry::entry::{RegistryInput, RegistryPackage};
 /// A package type that Pillion can run.
 struct PackageType {
     registry_type: &'static str,
-    registry_url: &'static str,
+    /// The labels of the host of the registry from which the runner downloads.
+    registry_host: &'static [&'static str],
     runner: &'static str,
     /// The arguments of the runner before the package.
     arguments: &'static [&'static str],
@@ -20,7 +21,7 @@ struct PackageType {
 static PACKAGE_TYPES: [PackageType; 2] = [
     PackageType {
         registry_type: "npm",
-        registry_url: "https://registry.npmjs.org",
+        registry_host: &["registry", "npmjs", "org"],
         runner: "npx",
         // Without `--yes`, npx waits for a confirmation on its standard input before it installs a
         // package.
@@ -29,7 +30,7 @@ static PACKAGE_TYPES: [PackageType; 2] = [
     },
     PackageType {
         registry_type: "pypi",
-        registry_url: "https://pypi.org",
+        registry_host: &["pypi", "org"],
         runner: "uvx",
         arguments: &[],
         is_name: is_package_word,
@@ -64,10 +65,9 @@ pub(super) fn plan_package(
     {
         return unsupported(&format!("the package needs another runner than '{runner}'"));
     }
-    let base_url = package.registry_base_url.as_deref();
-    if base_url.is_some_and(|url| {
-        !url.is_empty() && url.trim_end_matches('/') != package_type.registry_url
-    }) {
+    let base_url = package.registry_base_url.as_deref().unwrap_or_default();
+    let registry_url = format!("https://{}", package_type.registry_host.join("."));
+    if !base_url.is_empty() && base_url.trim_end_matches('/') != registry_url {
         return unsupported("the package is not in the public registry of its type");
     }
     // Arguments of the runner could make it run something else than the package.

@@ -41,7 +41,7 @@ struct ToolCounts {
     /// Number of tools that can be offered to models.
     usable: usize,
     /// Number of tools that are not offered.
-    refused: usize,
+    withheld: usize,
     /// Number of usable tools whose definitions contain hidden text.
     with_hidden_text: usize,
     notes: Vec<String>,
@@ -67,7 +67,7 @@ impl ListedTools {
                     counts.notes.extend(notes.repair);
                 }
                 Err(reason) => {
-                    counts.refused += 1;
+                    counts.withheld += 1;
                     let note = format!("{} is not offered: {reason}", shown_name(entry));
                     counts.notes.push(limit_note(&note));
                 }
@@ -140,20 +140,22 @@ fn shown_name(entry: &RawValue) -> String {
 
 impl ToolCounts {
     fn into_finding(self) -> Finding {
-        let (usable, refused, with_hidden_text) =
-            (self.usable, self.refused, self.with_hidden_text);
-        let mut detail = match usable + refused {
+        let (usable, withheld, with_hidden_text) =
+            (self.usable, self.withheld, self.with_hidden_text);
+        let mut detail = match usable + withheld {
             1 => "The server lists 1 tool".to_owned(),
             count => format!("The server lists {count} tools"),
         };
-        if refused > 0 {
-            detail.push_str(&format!(", of which {refused} cannot be offered to models"));
+        if withheld > 0 {
+            detail.push_str(&format!(
+                ", of which {withheld} cannot be offered to models"
+            ));
         }
         if with_hidden_text > 0 {
             detail.push_str(&format!("; {with_hidden_text} with hidden text"));
         }
         detail.push('.');
-        let advice = if refused > 0 {
+        let advice = if withheld > 0 {
             Some(
                 "The operator of the server must correct the definitions of the tools that are not \
                  offered. If a name is taken, set another prefix (`toolPrefix`) of the server's \
@@ -210,7 +212,7 @@ mod tests {
             r#"{"title":"no name"}"#,
             "5",
         ]);
-        assert_eq!((counts.usable, counts.refused), (4, 3));
+        assert_eq!((counts.usable, counts.withheld), (4, 3));
         assert_eq!(counts.with_hidden_text, 1);
         let expected = [
             "'repaired' was repaired",
