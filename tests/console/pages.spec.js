@@ -153,13 +153,3 @@ for (const width of [360, 2000]) {
     }
   });
 }
-
-test("screenshots for the documentation", async ({ consolePage: page }) => {
-  const directory = process.env.PILLION_SCREENSHOTS;
-  test.skip(directory === undefined, "PILLION_SCREENSHOTS is not set");
-  await page.setViewportSize({ width: 1280, height: 800 });
-  for (const path of PAGES) {
-    await page.goto(new URL(`/console/${path}`, page.url()).href);
-    await page.screenshot({ path: `${directory}/${path.replaceAll("/", "-")}.png` });
-  }
-});

@@ -42,7 +42,8 @@ export class Sidecar {
     this.programs = [];
   }
 
-  async start(settings = "", { hasModel = existsSync(FAKE_LLM) } = {}) {
+  /** With `isHarmless`, the hostile server is not configured. */
+  async start(settings = "", { hasModel = existsSync(FAKE_LLM), isHarmless = false } = {}) {
     this.hostile = await startHostileServer();
     this.registry = await startHostileRegistry(this.hostile.url);
     const model = hasModel ? await this.startModel() : "";
@@ -59,7 +60,7 @@ export class Sidecar {
         model,
         peerEntry("everything", "everything-stdio"),
         peerEntry("python", "mcp2-stdio"),
-        `[[mcp_servers]]\nlabel = "hostile"\nurl = "${this.hostile.url}"\n`,
+        isHarmless ? "" : `[[mcp_servers]]\nlabel = "hostile"\nurl = "${this.hostile.url}"\n`,
       ].join("\n\n"),
     );
     const environment = { ...process.env, PILLION_VAULT_KEY: Buffer.alloc(32, 7).toString("base64"), PILLION_TOKENS: "reader read reader-token-0123456789;admin admin admin-token-0123456789" };
