@@ -77,10 +77,10 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByRole("button", { name: "Add", exact: true }).click();
       await expect(page.getByText("Server name is required")).toBeVisible();
       const name = javaScriptEnabled ? "second" : "third";
-      await page.getByLabel("Name").fill(name);
+      await page.getByLabel("Name", { exact: true }).fill(name);
       await page.getByRole("button", { name: "Add", exact: true }).click();
       await expect(page.getByText("Valid URL is required for HTTP transport")).toBeVisible();
-      await expect(page.getByLabel("Name")).toHaveValue(name);
+      await expect(page.getByLabel("Name", { exact: true })).toHaveValue(name);
       await page.getByLabel("URL").fill(sidecar.hostile.url);
       await page.getByRole("button", { name: "Test and list the tools" }).click();
       await expect(page.getByText(/Connected in/)).toContainText("3 tools");
