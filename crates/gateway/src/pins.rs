@@ -18,7 +18,9 @@ use std::sync::Arc;
 pub(crate) use definition::Definition;
 pub use difference::find_differences;
 pub use hidden::{find_warnings, visible, visible_json, visible_line};
-use pillion_core::store::{PendingDefinition, PinOwner, Store, StoreError, Timestamp, ToolPin};
+use pillion_core::store::{
+    PendingDefinition, PinOwner, Store, StoreError, Timestamp, ToolPin, Verdict,
+};
 
 use comparison::compare;
 use pillion_config::{NewToolPolicy, PinPolicy};
@@ -207,47 +209,20 @@ pub fn status(pin: &ToolPin) -> &'static str {
     }
 }
 
-/// Accepts the changed definition of a tool: the definition with the hash `hash`, or any definition
-/// if `hash` is `None`.
+/// Accepts or rejects the changed definition of a tool: the definition with the hash `hash`, or any
+/// definition if `hash` is `None`. A tool is blocked while the server offers a rejected definition,
+/// whatever the server's policy for changed and new tools is.
 ///
 /// # Errors
 /// `not_found` if the tool has no pin; `conflict` if the tool has no changed definition, or the
 /// changed definition has another hash.
-pub async fn accept(
+pub async fn decide(
     store: &dyn Store,
     owner: PinOwner<'_>,
     tool: &str,
     hash: Option<&str>,
+    verdict: Verdict,
 ) -> Result<(), StoreError> {
-    let pending_hash = find_pending_hash(store, owner, tool).await?;
-    let hash = hash.unwrap_or(&pending_hash);
-    store.accept_pin(owner, tool, hash, Timestamp::now()).await
-}
-
-/// Rejects the changed definition of a tool: the definition with the hash `hash`, or any definition
-/// if `hash` is `None`. The tool is blocked while the server offers this definition, whatever the
-/// server's policy for changed and new tools is.
-///
-/// # Errors
-/// `not_found` if the tool has no pin; `conflict` if the tool has no changed definition, or the
-/// changed definition has another hash.
-pub async fn reject(
-    store: &dyn Store,
-    owner: PinOwner<'_>,
-    tool: &str,
-    hash: Option<&str>,
-) -> Result<(), StoreError> {
-    let pending_hash = find_pending_hash(store, owner, tool).await?;
-    let hash = hash.unwrap_or(&pending_hash);
-    store.reject_pin(owner, tool, hash).await
-}
-
-/// Returns the hash of the definition that is not accepted.
-async fn find_pending_hash(
-    store: &dyn Store,
-    owner: PinOwner<'_>,
-    tool: &str,
-) -> Result<String, StoreError> {
     let stored_pin = store.find_pin(owner, tool).await?;
     let pin = stored_pin
         .ok_or_else(|| StoreError::not_found(format!("the tool '{tool}' is not pinned")))?;
@@ -256,7 +231,12 @@ async fn find_pending_hash(
             "the definition of the tool '{tool}' has not changed since it was accepted"
         ))
     };
-    Ok(pin.pending.ok_or_else(unchanged_error)?.hash)
+    let pending_hash = pin.pending.ok_or_else(unchanged_error)?.hash;
+    let hash = hash.unwrap_or(&pending_hash);
+    match verdict {
+        Verdict::Approved => store.accept_pin(owner, tool, hash, Timestamp::now()).await,
+        _ => store.reject_pin(owner, tool, hash).await,
+    }
 }
 
 impl std::fmt::Debug for Pins {

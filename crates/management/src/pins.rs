@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use pillion_core::compute;
-use pillion_core::store::{PinOwner, Store, StoreError, ToolPin};
+use pillion_core::store::{PinOwner, Store, StoreError, ToolPin, Verdict};
 use pillion_gateway::Gateway;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::client_text::truncate_input;
@@ -139,52 +139,33 @@ pub async fn find(
     load_pin(&*require_store(gateway)?, owner, tool).await
 }
 
-/// Accepts the changed definition of a tool; if `hash` is set, only the definition with this hash.
+/// Accepts or rejects the changed definition of a tool; if `hash` is set, only the definition with this
+/// hash. A tool with a rejected definition is blocked until the server offers another definition, or
+/// an operator accepts this one.
 ///
 /// # Errors
 /// There is no such pin; the definition has not changed, or has another hash; the store cannot be
 /// written.
-pub async fn accept(
+pub async fn decide(
     gateway: &Gateway,
     grant: &AccessGrant,
     tool: PinnedTool<'_>,
     hash: Option<&str>,
+    verdict: Verdict,
 ) -> Result<PinResponse> {
     let owner = tool.find_owner(grant)?;
     let store = require_store(gateway)?;
-    let outcome = pins::accept(&*store, owner, tool.tool, hash).await;
+    let outcome = pins::decide(&*store, owner, tool.tool, hash, verdict).await;
     outcome.map_err(|error| decision_error(tool, error))?;
+    let message = match verdict {
+        Verdict::Approved => "Accepted the changed definition of a tool",
+        _ => "Rejected the changed definition of a tool",
+    };
     tracing::info!(
         server.label = tool.server,
         user = owner.user,
         tool.name = tool.tool,
-        "Accepted the changed definition of a tool"
-    );
-    gateway.upstreams().expire(tool.server);
-    load_pin(&*store, owner, tool).await
-}
-
-/// Rejects the changed definition of a tool; if `hash` is set, only the definition with this hash.
-/// The tool is blocked until the server offers another definition, or an operator accepts this one.
-///
-/// # Errors
-/// There is no such pin; the definition has not changed, or has another hash; the store cannot be
-/// written.
-pub async fn reject(
-    gateway: &Gateway,
-    grant: &AccessGrant,
-    tool: PinnedTool<'_>,
-    hash: Option<&str>,
-) -> Result<PinResponse> {
-    let owner = tool.find_owner(grant)?;
-    let store = require_store(gateway)?;
-    let outcome = pins::reject(&*store, owner, tool.tool, hash).await;
-    outcome.map_err(|error| decision_error(tool, error))?;
-    tracing::info!(
-        server.label = tool.server,
-        user = owner.user,
-        tool.name = tool.tool,
-        "Rejected the changed definition of a tool"
+        "{message}"
     );
     gateway.upstreams().expire(tool.server);
     load_pin(&*store, owner, tool).await

@@ -1,11 +1,13 @@
 //! Routes under `/api/v1/pins`: the accepted definitions of the tools of MCP servers.
 
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
 use axum::response::Response;
 use axum::{Extension, Json};
+use pillion_core::store::Verdict;
 use pillion_gateway::access::AccessGrant;
-use pillion_management::error::{NOT_FOUND, Result, route_error};
+use pillion_management::error::{NOT_FOUND, RequestError, Result, route_error};
 use pillion_management::pins::{self, PinQuery, PinnedTool};
 use pillion_wire::{AcceptPin, PinList, PinResponse, RejectPin, route};
 use serde::Deserialize;
@@ -28,6 +30,34 @@ route_error! {
 pub(super) struct PinOwnerQuery {
     /// The user for whom the server lists the tool, if the server lists tools per user.
     user: Option<String>,
+}
+
+/// The pin that the path and the query of a request name.
+pub(super) struct PinPath {
+    server: String,
+    tool: String,
+    user: Option<String>,
+}
+
+impl PinPath {
+    fn tool(&self) -> PinnedTool<'_> {
+        PinnedTool {
+            server: &self.server,
+            tool: &self.tool,
+            user: self.user.as_deref(),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PinPath {
+    type Rejection = RequestError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let Parameters(PinOwnerQuery { user }) = Parameters::from_uri(&parts.uri)?;
+        let path = Path::from_request_parts(parts, state).await;
+        let Path((server, tool)) = path.map_err(|_: PathRejection| InvalidPath)?;
+        Ok(Self { server, tool, user })
+    }
 }
 
 /// List the pinned tool definitions of MCP servers.
@@ -74,16 +104,9 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    path: Result<Path<(String, String)>, PathRejection>,
-    Parameters(owner_query): Parameters<PinOwnerQuery>,
+    path: PinPath,
 ) -> Result<Json<PinResponse>> {
-    let Path((server, tool)) = path.map_err(|_| InvalidPath)?;
-    let pinned_tool = PinnedTool {
-        server: &server,
-        tool: &tool,
-        user: owner_query.user.as_deref(),
-    };
-    Ok(Json(pins::find(&app, &grant, pinned_tool).await?))
+    Ok(Json(pins::find(&app, &grant, path.tool()).await?))
 }
 
 /// Accept the current definition of a tool.
@@ -109,17 +132,11 @@ pub(super) async fn show(
 pub(super) async fn accept(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    path: Result<Path<(String, String)>, PathRejection>,
-    Parameters(owner_query): Parameters<PinOwnerQuery>,
+    path: PinPath,
     OptionalBody(AcceptPin { hash }): OptionalBody<AcceptPin>,
 ) -> Result<Json<PinResponse>> {
-    let Path((server, tool)) = path.map_err(|_| InvalidPath)?;
-    let pinned_tool = PinnedTool {
-        server: &server,
-        tool: &tool,
-        user: owner_query.user.as_deref(),
-    };
-    let response = pins::accept(&app, &grant, pinned_tool, hash.as_deref()).await?;
+    let verdict = Verdict::Approved;
+    let response = pins::decide(&app, &grant, path.tool(), hash.as_deref(), verdict).await?;
     Ok(Json(response))
 }
 
@@ -147,16 +164,10 @@ pub(super) async fn accept(
 pub(super) async fn reject(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    path: Result<Path<(String, String)>, PathRejection>,
-    Parameters(owner_query): Parameters<PinOwnerQuery>,
+    path: PinPath,
     OptionalBody(RejectPin { hash }): OptionalBody<RejectPin>,
 ) -> Result<Json<PinResponse>> {
-    let Path((server, tool)) = path.map_err(|_| InvalidPath)?;
-    let pinned_tool = PinnedTool {
-        server: &server,
-        tool: &tool,
-        user: owner_query.user.as_deref(),
-    };
-    let response = pins::reject(&app, &grant, pinned_tool, hash.as_deref()).await?;
+    let verdict = Verdict::Denied;
+    let response = pins::decide(&app, &grant, path.tool(), hash.as_deref(), verdict).await?;
     Ok(Json(response))
 }
