@@ -6,7 +6,7 @@ use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use sha2::{Digest, Sha256};
+use pillion_core::digest::sha256_hex;
 
 pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
@@ -48,10 +48,9 @@ impl Asset {
         content_type: &'static str,
         content: &'static [u8],
     ) -> Self {
-        let hash = Sha256::digest(content);
-        let short_hash: String = hash[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = sha256_hex(content);
         Self {
-            path: format!("assets/{name}-{short_hash}.{extension}"),
+            path: format!("assets/{name}-{}.{extension}", &hash[..12]),
             content_type,
             content,
         }

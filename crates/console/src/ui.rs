@@ -10,6 +10,7 @@ mod form;
 mod format;
 mod json;
 mod layout;
+mod rows;
 mod text;
 
 use maud::{Markup, html};
@@ -20,6 +21,7 @@ pub(crate) use format::{byte_count, count, duration, millis, number, share, time
 pub(crate) use json::{indented, json, shows_all_of};
 pub(crate) use layout::{Page, bare_page};
 pub(crate) use pillion_wire::route::encode_segment;
+pub(crate) use rows::select_rows;
 pub(crate) use text::{beginning, fits, name, untrusted, untrusted_beginning};
 
 /// Adds a query to a URL.

@@ -4,6 +4,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use pillion_core::store::Verdict;
 use pillion_gateway::access::Scope;
 use pillion_management::pins::{self, ListedTools, PinQuery, PinnedTool};
 use pillion_wire::{PinChange, PinEntry, PinResponse};
@@ -15,7 +16,8 @@ use crate::error::{PageError, Result};
 use crate::form::{FormFields, QueryFields};
 use crate::ui::{
     Field, FormControl, Page, Tone, badge, card, empty_state, facts, fits, hidden_fields, indented,
-    json, name, notice, pagination, status_badge, time, untrusted, untrusted_beginning, with_query,
+    json, name, notice, select_rows, status_badge, time, untrusted, untrusted_beginning,
+    with_query,
 };
 use crate::visitor::{Section, Visitor};
 
@@ -63,21 +65,8 @@ pub(super) async fn list(
         "missing" => pins.retain(|pin| listed_tools.lacks(pin)),
         _ => {}
     }
-    let page_number: usize = query
-        .text("page")
-        .and_then(|page| page.parse().ok())
-        .unwrap_or(0);
-    let start = page_number.saturating_mul(TOOLS_PER_PAGE).min(pins.len());
-    let end = pins.len().min(start + TOOLS_PER_PAGE);
-    let page_url = |page: usize| {
-        let page_text = page.to_string();
-        let server_pair = server.map(|server| ("server", server));
-        let pairs = [("show", shown), ("page", page_text.as_str())];
-        with_query(
-            &visitor.href("changes"),
-            pairs.into_iter().chain(server_pair),
-        )
-    };
+    let url = visitor.href("changes");
+    let rows = select_rows(&pins, TOOLS_PER_PAGE, &url, &query, "page");
     let body = html! {
         p .lead { "A server can change a tool after you have reviewed it, and models follow what a description says. Pillion compares each definition with the accepted one." }
         form .filters method="get" {
@@ -95,9 +84,9 @@ pub(super) async fn list(
             } @else {
                 div .scroll { table {
                     thead { tr { th { "Server" } th { "Tool" } th { "State" } th { "Since" } th { "Warnings" } } }
-                    tbody { @for pin in &pins[start..end] { (row(&visitor, pin, listed_tools.lacks(pin))) } }
+                    tbody { @for pin in rows.shown { (row(&visitor, pin, listed_tools.lacks(pin))) } }
                 } }
-                (pagination((start > 0).then(|| page_url(0)), (end < pins.len()).then(|| page_url(page_number + 1))))
+                (rows.links)
             }
         }
     };
@@ -282,11 +271,12 @@ pub(super) async fn decide(
         .text("hash")
         .ok_or(PageError::InvalidForm("it does not name a definition"))?;
     let (gateway, grant, tool) = (&console.gateway, visitor.grant(), pinned_tool(&query));
-    match form.get("decision") {
-        Some("accept") => pins::accept(gateway, grant, tool, Some(hash)).await?,
-        Some("reject") => pins::reject(gateway, grant, tool, Some(hash)).await?,
+    let verdict = match form.get("decision") {
+        Some("accept") => Verdict::Approved,
+        Some("reject") => Verdict::Denied,
         _ => return Err(PageError::InvalidForm("it has no decision")),
     };
+    pins::decide(gateway, grant, tool, Some(hash), verdict).await?;
     Ok(redirect_to(&visitor.href("changes")))
 }
 

@@ -29,8 +29,8 @@ use crate::error::{PageError, Result};
 use crate::form::{FormFields, QueryFields};
 use crate::ui::{
     Field, FormControl, Page, Tone, action_form, badge, card, empty_state, encode_segment, facts,
-    fits, hidden_fields, indented, name, notice, number, pagination, status_badge, time, untrusted,
-    untrusted_beginning, with_query,
+    fits, hidden_fields, indented, name, notice, number, select_rows, status_badge, time,
+    untrusted, untrusted_beginning,
 };
 use crate::visitor::{Section, Visitor};
 use conversation::Conversation;
@@ -100,17 +100,13 @@ async fn list(
     visitor.require_section(Section::Chats)?;
     let has_model = usable_models(&console).next().is_some();
     let chats = chat::list(&console.gateway, &chat_caller(&visitor).context).await;
-    let page_number: usize = query
-        .text("page")
-        .and_then(|page| page.parse().ok())
-        .unwrap_or(0);
     let body = html! {
         @if !has_model { section .card { (no_model(&console)) } }
         section #chats .card data-live-part {
             @match &chats {
                 Err(error) => div .content { (notice(Tone::Bad, untrusted(&error.to_string()))) },
                 Ok(chats) if chats.is_empty() => (no_chats(&visitor, has_model)),
-                Ok(chats) => (chat_table(&visitor, chats, page_number)),
+                Ok(chats) => (chat_table(&visitor, &query, chats)),
             }
         }
     };
@@ -145,21 +141,15 @@ fn no_chats(visitor: &Visitor, has_model: bool) -> Markup {
     empty_state("No chats", next_step)
 }
 
-fn chat_table(visitor: &Visitor, chats: &[ListedChat], page_number: usize) -> Markup {
-    let start = page_number.saturating_mul(CHATS_PER_PAGE).min(chats.len());
-    let end = chats.len().min(start + CHATS_PER_PAGE);
-    let page_url = |page: usize| {
-        let page_text = page.to_string();
-        with_query(&visitor.href("chats"), [("page", page_text.as_str())])
-    };
-    let newest_url = (start > 0).then(|| visitor.href("chats"));
-    let older_url = (end < chats.len()).then(|| page_url(page_number + 1));
+fn chat_table(visitor: &Visitor, query: &FormFields, chats: &[ListedChat]) -> Markup {
+    let url = visitor.href("chats");
+    let rows = select_rows(chats, CHATS_PER_PAGE, &url, query, "page");
     html! {
         div .scroll { table {
             thead { tr { th { "Chat" } th { "Status" } th { "Model" } th { "Last used" } th { "Response" } } }
-            tbody { @for listed_chat in &chats[start..end] { (row(visitor, listed_chat)) } }
+            tbody { @for listed_chat in rows.shown { (row(visitor, listed_chat)) } }
         } }
-        (pagination(newest_url, older_url))
+        (rows.links)
     }
 }
 

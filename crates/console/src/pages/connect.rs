@@ -118,7 +118,7 @@ async fn create(State(console): State<Console>, visitor: Visitor) -> Result<Resp
         tools: grant.tools.clone(),
         expires_at: Some(latest_expiry.map_or(expiry, |latest| latest.min(expiry))),
     };
-    let created_token = access::create_token(&console, &visitor, new_token).await?;
+    let created_token = access::new_token::create_token(&console, &visitor, new_token).await?;
     let outcome = Outcome {
         created_token: Some(created_token),
         ..Outcome::default()

@@ -21,8 +21,8 @@ use crate::Console;
 use crate::error::{PageError, Result};
 use crate::form::QueryFields;
 use crate::ui::{
-    Page, Tone, count, empty_state, encode_segment, name, notice, pagination, untrusted,
-    untrusted_beginning, with_query,
+    Page, Tone, count, empty_state, encode_segment, name, notice, select_rows, untrusted,
+    untrusted_beginning,
 };
 use crate::visitor::{Section, Visitor};
 pub(super) use page::show;
@@ -82,22 +82,8 @@ pub(super) async fn list(
         .iter()
         .filter(|tool| matches(tool))
         .collect();
-    let page_number: usize = query
-        .text("page")
-        .and_then(|page| page.parse().ok())
-        .unwrap_or(0);
-    let start = page_number
-        .saturating_mul(TOOLS_PER_PAGE)
-        .min(found_tools.len());
-    let end = found_tools.len().min(start + TOOLS_PER_PAGE);
-    let page_url = |page: usize| {
-        let page = page.to_string();
-        with_query(
-            &visitor.href("tools"),
-            [("search", search), ("page", &page)],
-        )
-    };
-    let shown_tools = &found_tools[start..end];
+    let url = visitor.href("tools");
+    let rows = select_rows(&found_tools, TOOLS_PER_PAGE, &url, &query, "page");
     let unavailable_servers = &visible_tools.unavailable_servers;
     let body = html! {
         form .filters method="get" role="search" {
@@ -109,14 +95,14 @@ pub(super) async fn list(
             (notice(Tone::Warning, html! { "The tools of " (untrusted(&server.label)) " are missing: " (untrusted_beginning(&server.error, 300)) }))
         }
         section #tools .card data-live-part {
-            @if shown_tools.is_empty() {
+            @if rows.shown.is_empty() {
                 (empty_state("No such tools", html! { "Add an MCP server under " a href=(visitor.href("servers")) { "Servers" } ", or search for something else." }))
             } @else {
                 div .scroll { table {
                     thead { tr { th { "Tool" } th { "From" } th { "Description" } } }
-                    tbody { @for tool in shown_tools { (row(&visitor, tool)) } }
+                    tbody { @for tool in rows.shown { (row(&visitor, tool)) } }
                 } }
-                (pagination((start > 0).then(|| page_url(0)), (end < found_tools.len()).then(|| page_url(page_number + 1))))
+                (rows.links)
             }
         }
     };

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use pillion_core::digest::sha256_hex;
 use pillion_core::store::Timestamp;
 use secrecy::SecretString;
 use uuid::Uuid;
 
-use super::stored_tokens::token_hash;
 use super::{AccessGrant, NewToken};
 
 /// Time for which a sign-in link is valid.
@@ -139,7 +139,7 @@ impl BrowserSessions {
 
     /// Uses up the code of a sign-in link. Returns `None` if the code is unknown, used or expired.
     pub fn redeem_code(&self, code: &str) -> Option<SessionOwner> {
-        let code = self.codes.lock().remove(&token_hash(code))?;
+        let code = self.codes.lock().remove(&sha256_hex(code))?;
         (code.created_at.elapsed() < SIGN_IN_CODE_TTL).then_some(code.owner)
     }
 
@@ -169,7 +169,7 @@ impl BrowserSessions {
 
     /// Returns the session with this cookie if it has not expired, and marks the session as used.
     pub fn find(&self, cookie: &str, lifetime: SessionLifetime) -> Option<Arc<BrowserSession>> {
-        let cookie_hash = token_hash(cookie);
+        let cookie_hash = sha256_hex(cookie);
         let mut sessions = self.sessions.lock();
         let entry = sessions.get_mut(&cookie_hash)?;
         if entry.is_expired(lifetime) {
@@ -184,13 +184,13 @@ impl BrowserSessions {
     /// used.
     pub fn peek(&self, cookie: &str, lifetime: SessionLifetime) -> Option<Arc<BrowserSession>> {
         let sessions = self.sessions.lock();
-        let entry = sessions.get(&token_hash(cookie))?;
+        let entry = sessions.get(&sha256_hex(cookie))?;
         (!entry.is_expired(lifetime)).then(|| Arc::clone(&entry.session))
     }
 
     /// Ends the session with this cookie, if there is one.
     pub fn end(&self, cookie: &str) {
-        self.sessions.lock().remove(&token_hash(cookie));
+        self.sessions.lock().remove(&sha256_hex(cookie));
     }
 
     /// Returns the sessions that have not expired, the most recently used ones first.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
+use pillion_core::digest::sha256_hex;
 use pillion_core::store::{AccessToken, AccessTokenStore, StoreError, Timestamp};
 use pillion_deadline::timeout;
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::{
@@ -47,7 +47,7 @@ impl NewToken {
 
     /// Returns the hash of the token, which is stored instead of the token.
     pub fn hash(&self) -> String {
-        token_hash(&self.0)
+        sha256_hex(&self.0)
     }
 }
 
@@ -72,7 +72,7 @@ impl StoredTokens {
     }
 
     async fn find(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
-        let hash = token_hash(token);
+        let hash = sha256_hex(token);
         let lookup_result = timeout(LOOKUP_TIMEOUT, self.store.find_access_token(&hash)).await;
         let result = lookup_result.unwrap_or_else(|_| {
             let seconds = LOOKUP_TIMEOUT.as_secs();
@@ -157,9 +157,4 @@ impl fmt::Debug for StoredTokens {
             .field("list", &self.list)
             .finish_non_exhaustive()
     }
-}
-
-pub(super) fn token_hash(token: &str) -> String {
-    let hash = Sha256::digest(token.as_bytes());
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -11,10 +11,10 @@ use axum::http::header::{ORIGIN, REFERER};
 use axum::http::{HeaderMap, HeaderName, Method, Uri};
 use axum::response::Response;
 use maud::{Markup, html};
+use pillion_core::digest::sha256_hex;
 use pillion_gateway::access::Scope;
 use pillion_management::servers::{LOGIN_TTL, NewLogin, StartedLogin, run_to_completion};
 use pillion_wire::ServerEntry;
-use sha2::{Digest, Sha256};
 
 use super::{require_servers, server_path};
 use crate::Console;
@@ -144,8 +144,7 @@ pub(super) async fn finish(
 /// Returns a text that identifies the visitor's browser session. The text does not reveal the CSRF
 /// token, which is the secret that each kind of session has.
 fn session_key(visitor: &Visitor) -> String {
-    let hash = Sha256::digest(visitor.csrf_token());
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    sha256_hex(visitor.csrf_token())
 }
 
 /// Returns the redirect URI below the console, as the browser sees the console: at the origin of

@@ -12,7 +12,7 @@ use crate::error::{PageError, Result};
 use crate::form::{FormFields, QueryFields};
 use crate::pages::{PageResult, redirect_to};
 use crate::ui::{
-    Page, card, count, empty_state, hidden_fields, name, pagination, time, untrusted,
+    Page, card, count, empty_state, hidden_fields, name, select_rows, time, untrusted,
     untrusted_beginning, with_query,
 };
 use crate::visitor::{Section, Visitor};
@@ -44,24 +44,16 @@ pub(in crate::pages) async fn list(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     let calls = saved_calls::list(&console.gateway, visitor.grant(), visitor.user()).await?;
-    let page_number: usize = query
-        .text("page")
-        .and_then(|page| page.parse().ok())
-        .unwrap_or(0);
-    let start = page_number.saturating_mul(CALLS_PER_PAGE).min(calls.len());
-    let end = calls.len().min(start + CALLS_PER_PAGE);
-    let page_url = |page: usize| {
-        let page_text = page.to_string();
-        with_query(&visitor.href("saved-calls"), [("page", page_text.as_str())])
-    };
+    let url = visitor.href("saved-calls");
+    let rows = select_rows(&calls, CALLS_PER_PAGE, &url, &query, "page");
     let body = html! {
         p .lead { "Calls that you have saved on the pages of tools. Only you see them. Values that the call log does not record, such as secrets, are not saved." }
         @if calls.is_empty() {
             section .card { (empty_state("No saved calls", html! { "Open a tool under " a href=(visitor.href("tools")) { "Tools" } ", fill in its arguments, and choose “Save this call”." })) }
         } @else {
             (card(&count(calls.len() as u64, "saved call"), None, html! {
-                (table(&visitor, &calls[start..end], true))
-                (pagination((start > 0).then(|| page_url(0)), (end < calls.len()).then(|| page_url(page_number + 1))))
+                (table(&visitor, rows.shown, true))
+                (rows.links)
             }))
         }
     };
